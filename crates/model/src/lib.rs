@@ -1,0 +1,7 @@
+//! The vocabulary of vioperf: what scenarios, plans, records and messages are made of.
+//!
+//! Types and their rules only: nothing here opens a file or a socket, reads a clock, or is random
+//! but from a seed that was handed in.
+
+pub mod nic;
+pub mod suggest;
