@@ -4,4 +4,8 @@
 //! but from a seed that was handed in.
 
 pub mod nic;
+pub mod sample;
 pub mod suggest;
+pub mod units;
+pub mod wire;
+pub mod workload;

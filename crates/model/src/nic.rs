@@ -63,20 +63,53 @@ macro_rules! nic {
 
 /// Every NIC model vioperf knows, best expected first.
 pub const NIC_MODELS: &[NicModelRow] = &[
-    nic!("virtio", "virtio-net-pci", "virtio_net", "virtio_net", Paravirtual, PciExpress,
-        "virtio-net, the paravirtual NIC of KVM"),
-    nic!("vmxnet3", "vmxnet3", "vmxnet3", "vmxnet3", Paravirtual, PciExpress,
-        "VMware's paravirtual NIC"),
-    nic!("igb", "igb", "igb", "igb", Emulated, PciExpress,
-        "Intel 82576 gigabit, with SR-IOV; QEMU 8.0 and later"),
-    nic!("e1000e", "e1000e", "e1000e", "e1000e", Emulated, PciExpress,
-        "Intel 82574L gigabit"),
-    nic!("e1000", "e1000", "e1000", "e1000", Emulated, ConventionalPci,
-        "Intel 82540EM gigabit, the default of many tools"),
-    nic!("rtl8139", "rtl8139", "8139cp", "8139cp", Emulated, ConventionalPci,
-        "Realtek RTL8139 fast Ethernet"),
-    nic!("pcnet", "pcnet", "pcnet32", "pcnet32", Emulated, ConventionalPci,
-        "AMD PCnet-PCI II"),
+    nic!(
+        "virtio",
+        "virtio-net-pci",
+        "virtio_net",
+        "virtio_net",
+        Paravirtual,
+        PciExpress,
+        "virtio-net, the paravirtual NIC of KVM"
+    ),
+    nic!(
+        "vmxnet3",
+        "vmxnet3",
+        "vmxnet3",
+        "vmxnet3",
+        Paravirtual,
+        PciExpress,
+        "VMware's paravirtual NIC"
+    ),
+    nic!(
+        "igb",
+        "igb",
+        "igb",
+        "igb",
+        Emulated,
+        PciExpress,
+        "Intel 82576 gigabit, with SR-IOV; QEMU 8.0 and later"
+    ),
+    nic!("e1000e", "e1000e", "e1000e", "e1000e", Emulated, PciExpress, "Intel 82574L gigabit"),
+    nic!(
+        "e1000",
+        "e1000",
+        "e1000",
+        "e1000",
+        Emulated,
+        ConventionalPci,
+        "Intel 82540EM gigabit, the default of many tools"
+    ),
+    nic!(
+        "rtl8139",
+        "rtl8139",
+        "8139cp",
+        "8139cp",
+        Emulated,
+        ConventionalPci,
+        "Realtek RTL8139 fast Ethernet"
+    ),
+    nic!("pcnet", "pcnet", "pcnet32", "pcnet32", Emulated, ConventionalPci, "AMD PCnet-PCI II"),
 ];
 
 /// A NIC model: a reference to its row.

@@ -1,0 +1,230 @@
+//! Raw counters with the time they were read at. Rates are derived later, when read.
+//!
+//! A group of counters that cannot be read is absent (`None`) in every sample, and
+//! [`NodeReport::absent`] tells the reason once.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Everything one node read at one moment.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Sample {
+    /// When reading began: `CLOCK_MONOTONIC` of the node's machine, in nanoseconds.
+    pub monotonic_ns: u64,
+    /// What the load has moved so far.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub load: Option<LoadCounters>,
+    /// Time spent by each core since boot, in clock ticks ([`NodeReport::ticks_per_second`]),
+    /// in the order of the cores: `/proc/stat` (proc_stat(5)).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cores: Option<Vec<CoreTicks>>,
+    /// Counters of every interface in the node's network namespace but loopback, by name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interfaces: Option<BTreeMap<String, InterfaceCounters>>,
+    /// TCP counters of the node's network namespace: `/proc/net/snmp` (RFC 4022).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tcp: Option<TcpCounters>,
+    /// CPU time of every thread of the watched processes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub threads: Option<Vec<ThreadTimes>>,
+}
+
+/// What a load has moved since it was started.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LoadCounters {
+    /// Payload bytes that the kernel took from the application (sender) or gave it (receiver).
+    pub bytes: u64,
+    /// Calls that moved them.
+    pub calls: u64,
+}
+
+/// Time one core spent in each state, in clock ticks: a `cpuN` line of `/proc/stat`.
+/// `guest` time is contained in `user`, `guest_nice` in `nice`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CoreTicks {
+    /// The number of the core.
+    pub core: u32,
+    /// In user mode.
+    pub user: u64,
+    /// In user mode, niced.
+    pub nice: u64,
+    /// In the kernel.
+    pub system: u64,
+    /// Idle.
+    pub idle: u64,
+    /// Idle with I/O outstanding.
+    pub iowait: u64,
+    /// Serving interrupts.
+    pub irq: u64,
+    /// Serving soft interrupts (most of packet processing).
+    pub softirq: u64,
+    /// Wanted to run but the hypervisor ran something else.
+    pub steal: u64,
+    /// Running a virtual CPU.
+    pub guest: u64,
+    /// Running a niced virtual CPU.
+    pub guest_nice: u64,
+}
+
+/// 64-bit interface counters: `struct rtnl_link_stats64` (linux/if_link.h).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct InterfaceCounters {
+    /// Bytes received.
+    pub rx_bytes: u64,
+    /// Packets received (after receive merging, where the driver merges).
+    pub rx_packets: u64,
+    /// Received packets dropped.
+    pub rx_dropped: u64,
+    /// Receive errors.
+    pub rx_errors: u64,
+    /// Bytes sent.
+    pub tx_bytes: u64,
+    /// Packets sent (a segmentation-offload packet counts once).
+    pub tx_packets: u64,
+    /// Packets dropped on sending.
+    pub tx_dropped: u64,
+    /// Send errors.
+    pub tx_errors: u64,
+}
+
+/// TCP counters of a network namespace.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TcpCounters {
+    /// `InSegs`.
+    pub segments_received: u64,
+    /// `OutSegs`: sent, retransmissions excluded.
+    pub segments_sent: u64,
+    /// `RetransSegs`.
+    pub segments_retransmitted: u64,
+}
+
+/// CPU time of one thread.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ThreadTimes {
+    /// The watched process it belongs to, by the label that was asked for.
+    pub process: String,
+    /// Thread id in the node's process namespace.
+    pub tid: i32,
+    /// The thread's name (`/proc/PID/task/TID/comm`).
+    pub name: String,
+    /// Time on a CPU in nanoseconds (`/proc/PID/task/TID/schedstat`, first field).
+    pub on_cpu_ns: u64,
+    /// Time runnable but waiting for a CPU in nanoseconds (`schedstat`, second field).
+    pub waiting_ns: u64,
+}
+
+/// What a node hands over after a trial.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct NodeReport {
+    /// Clock ticks per second in [`CoreTicks`] (`sysconf(_SC_CLK_TCK)`).
+    pub ticks_per_second: u32,
+    /// The samples, oldest first.
+    pub samples: Vec<Sample>,
+    /// Groups of counters that could not be read (`cores`, `interfaces`, …) and why.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub absent: BTreeMap<String, String>,
+    /// How the load ended; absent on a node that only observed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub load: Option<LoadOutcome>,
+    /// CPU time that the node itself used from start to stop, user and system, in nanoseconds.
+    pub node_cpu_ns: u64,
+}
+
+/// How a load ended.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct LoadOutcome {
+    /// One entry a connection.
+    pub streams: Vec<StreamOutcome>,
+    /// Why the load ended before it was told to, if it did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended_early: Option<String>,
+}
+
+/// One connection at its end.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct StreamOutcome {
+    /// Payload bytes moved.
+    pub bytes: u64,
+    /// The kernel's view at the end (`TCP_INFO`), where it could be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tcp: Option<TcpStreamInfo>,
+}
+
+/// Extract of `struct tcp_info` (tcp(7), linux/tcp.h).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TcpStreamInfo {
+    /// Smoothed round-trip time in microseconds.
+    pub rtt_us: u32,
+    /// Its variation in microseconds.
+    pub rtt_variation_us: u32,
+    /// Congestion window in segments.
+    pub congestion_window_segments: u32,
+    /// Maximum segment size towards the peer in bytes.
+    pub send_mss_bytes: u32,
+    /// Segments retransmitted since the connection began.
+    pub retransmissions: u32,
+    /// Bytes acknowledged by the peer.
+    pub bytes_acked: u64,
+}
+
+/// What an interface really is and has: what the trial was run with, not what was asked for.
+/// A field is `None` when the driver does not tell; [`InterfaceFacts::absent`] says why.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct InterfaceFacts {
+    /// Interface name.
+    pub name: String,
+    /// MAC address, lower case with colons.
+    pub mac: String,
+    /// MTU in bytes.
+    pub mtu: u32,
+    /// Whether the link is up.
+    pub carrier: bool,
+    /// Bound driver (`ETHTOOL_GDRVINFO`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub driver: Option<String>,
+    /// Its version (of in-tree drivers: the kernel release).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub driver_version: Option<String>,
+    /// Where on the bus it sits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bus_address: Option<String>,
+    /// Link speed the device claims, in Mbit/s (`ETHTOOL_GLINKSETTINGS`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub speed_mbit_per_s: Option<u32>,
+    /// Whether the link is full duplex.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub full_duplex: Option<bool>,
+    /// Queues in use.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queues: Option<QueueCounts>,
+    /// Ring sizes in use.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rings: Option<RingSizes>,
+    /// Every offload feature and whether it is active, by `ethtool -k`'s kernel name
+    /// (`tx-tcp-segmentation`, `rx-gro`, …).
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub offloads: BTreeMap<String, bool>,
+    /// What the driver does not tell, and the reason.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub absent: BTreeMap<String, String>,
+}
+
+/// Receive and transmit queues, counted from sysfs (`queues/rx-N`, `tx-N`) or `ETHTOOL_GCHANNELS`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct QueueCounts {
+    /// Receive queues.
+    pub rx: u32,
+    /// Transmit queues.
+    pub tx: u32,
+}
+
+/// Descriptor ring sizes (`ETHTOOL_GRINGPARAM`).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RingSizes {
+    /// Receive descriptors.
+    pub rx: u32,
+    /// Transmit descriptors.
+    pub tx: u32,
+}

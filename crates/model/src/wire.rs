@@ -1,0 +1,286 @@
+//! What conductor and node say to each other, over any one byte channel (socket pair,
+//! virtio-serial, ssh): a frame is a length (4 bytes, big endian) and so many bytes of JSON.
+//!
+//! The other side may be hostile: a frame is at most [`MAX_FRAME_BYTES`] long, memory is taken as
+//! bytes arrive and never by the length that was announced, and what does not parse is an error.
+
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, SocketAddr};
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::sample::{InterfaceFacts, NodeReport};
+use crate::units::TimeSpan;
+use crate::workload::Workload;
+
+/// Raised when messages change so that an older side could not follow.
+pub const PROTOCOL_VERSION: u32 = 1;
+
+/// The longest frame either side accepts.
+pub const MAX_FRAME_BYTES: usize = 16 << 20;
+
+/// The most samples a node keeps of one trial; what comes later is not sampled.
+pub const MAX_SAMPLES: usize = 36_000;
+
+/// The most samples in one [`Response::Report`]: keeps every frame far below the limit.
+pub const SAMPLES_PER_REPORT: usize = 200;
+
+/// From the conductor to a node. Each is answered by exactly one [`Response`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "request", rename_all = "kebab-case")]
+pub enum Request {
+    /// Who are you? Answered by [`Response::Hello`].
+    Hello {
+        /// The conductor's [`PROTOCOL_VERSION`].
+        version: u32,
+    },
+    /// Answered by [`Response::Clock`] at once: relates the node's clock to the conductor's.
+    ReadClock,
+    /// Sets the wall clock, which stands still in a snapshot. Guests only.
+    SetWallClock {
+        /// Nanoseconds since the Unix epoch.
+        unix_ns: u64,
+    },
+    /// Loads kernel modules with what they depend on, by the initramfs's manifest. Guests only.
+    LoadModules {
+        /// Module names (`virtio_net`).
+        names: Vec<String>,
+    },
+    /// Gives an interface its address, MTU and carrier. Answered by [`Response::Interface`].
+    ConfigureInterface(InterfaceConfig),
+    /// Makes a load ready: sockets open, connections established, nothing moving.
+    /// Answered by [`Response::Ready`].
+    Prepare(Prepare),
+    /// Starts what was prepared, and sampling.
+    Start,
+    /// Ends it.
+    Stop,
+    /// Hands over what was measured, from sample number `from_sample` on.
+    Collect {
+        /// Index of the first sample wanted.
+        from_sample: usize,
+    },
+    /// Ends the node (a guest powers off).
+    Shutdown,
+}
+
+/// From a node to the conductor.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "response", rename_all = "kebab-case")]
+pub enum Response {
+    /// Answer to [`Request::Hello`].
+    Hello(NodeIdentity),
+    /// The node's `CLOCK_MONOTONIC`.
+    Clock {
+        /// In nanoseconds.
+        monotonic_ns: u64,
+    },
+    /// Done; the node's `CLOCK_MONOTONIC` when it was.
+    Done {
+        /// In nanoseconds.
+        monotonic_ns: u64,
+    },
+    /// Answer to [`Request::ConfigureInterface`]: the interface as it now is.
+    Interface(InterfaceFacts),
+    /// Answer to [`Request::Prepare`].
+    Ready {
+        /// Where a receiver listens.
+        port: Option<u16>,
+    },
+    /// Answer to [`Request::Collect`].
+    Report {
+        /// The report, its samples cut to at most [`SAMPLES_PER_REPORT`].
+        report: NodeReport,
+        /// Index to ask for next, if there are more samples.
+        next_sample: Option<usize>,
+    },
+    /// The request could not be carried out.
+    Failed {
+        /// What went wrong and what to do, for a person.
+        message: String,
+    },
+}
+
+/// Who a node is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct NodeIdentity {
+    /// The node's [`PROTOCOL_VERSION`].
+    pub version: u32,
+    /// Release of its kernel (`uname -r`).
+    pub kernel_release: String,
+    /// Online cores.
+    pub cores: u32,
+}
+
+/// How to find an interface.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum InterfaceSelector {
+    /// By name.
+    Name(String),
+    /// By MAC address, lower case with colons; waits for it to appear.
+    Mac(String),
+}
+
+/// What [`Request::ConfigureInterface`] asks for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InterfaceConfig {
+    /// Which interface.
+    pub interface: InterfaceSelector,
+    /// Its address.
+    pub address: IpAddr,
+    /// Length of the network's prefix in bits.
+    pub prefix_length: u8,
+    /// MTU in bytes.
+    pub mtu: u32,
+    /// How long it may take until the interface is there and has a carrier.
+    pub timeout: TimeSpan,
+}
+
+/// One node's part in a trial.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Prepare {
+    /// Its part.
+    pub role: Role,
+    /// The load.
+    pub workload: Workload,
+    /// Time between samples.
+    pub sample_interval: TimeSpan,
+    /// Processes whose threads are sampled.
+    pub processes: Vec<WatchedProcess>,
+    /// The load ends by itself after this time, so that a lost conductor leaves no traffic.
+    pub deadline: TimeSpan,
+}
+
+/// A node's part in a trial.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case", tag = "role")]
+pub enum Role {
+    /// Sends to a receiver that is ready.
+    Sender {
+        /// Where the receiver listens.
+        peer: SocketAddr,
+    },
+    /// Listens on an address; the port is the kernel's choice.
+    Receiver {
+        /// Address to listen on.
+        bind: IpAddr,
+    },
+    /// Samples only.
+    Observer,
+}
+
+/// A process whose threads are sampled.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WatchedProcess {
+    /// What to call it (`qemu`, `peer`).
+    pub label: String,
+    /// Its id in the node's process namespace.
+    pub pid: i32,
+}
+
+/// Why a message could not be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum WireError {
+    /// The channel failed.
+    #[error("control channel: {0}")]
+    Io(#[from] io::Error),
+    /// The other side ended.
+    #[error("control channel: the other side closed it")]
+    Closed,
+    /// The frame is longer than accepted.
+    #[error(
+        "control channel: a frame of {announced} bytes was announced, {MAX_FRAME_BYTES} is the most"
+    )]
+    TooLong {
+        /// The length that was announced.
+        announced: usize,
+    },
+    /// The frame does not parse.
+    #[error("control channel: a message does not parse: {0}")]
+    Malformed(#[from] serde_json::Error),
+}
+
+/// Writes one frame and flushes it.
+///
+/// # Errors
+/// [`WireError::TooLong`] before anything is written, or the channel's error.
+pub fn write_frame<T: Serialize>(channel: &mut impl Write, message: &T) -> Result<(), WireError> {
+    let body = serde_json::to_vec(message)?;
+    let length = u32::try_from(body.len())
+        .ok()
+        .filter(|_| body.len() <= MAX_FRAME_BYTES)
+        .ok_or(WireError::TooLong { announced: body.len() })?;
+    let mut frame = Vec::with_capacity(body.len() + 4);
+    frame.extend_from_slice(&length.to_be_bytes());
+    frame.extend_from_slice(&body);
+    channel.write_all(&frame)?;
+    channel.flush()?;
+    Ok(())
+}
+
+/// Reads one frame.
+///
+/// # Errors
+/// [`WireError::Closed`] when the channel ends between frames or inside one, [`WireError::TooLong`]
+/// and [`WireError::Malformed`] when the other side misbehaves, else the channel's error.
+pub fn read_frame<T: DeserializeOwned>(channel: &mut impl Read) -> Result<T, WireError> {
+    let mut length = [0; 4];
+    read_whole(channel, &mut length)?;
+    let announced = u32::from_be_bytes(length) as usize;
+    if announced > MAX_FRAME_BYTES {
+        return Err(WireError::TooLong { announced });
+    }
+    // `take` and `read_to_end` grow the buffer with what has arrived, not with what was announced.
+    let mut body = Vec::new();
+    channel.take(announced as u64).read_to_end(&mut body)?;
+    if body.len() < announced {
+        return Err(WireError::Closed);
+    }
+    Ok(serde_json::from_slice(&body)?)
+}
+
+fn read_whole(channel: &mut impl Read, buffer: &mut [u8]) -> Result<(), WireError> {
+    channel.read_exact(buffer).map_err(|error| match error.kind() {
+        io::ErrorKind::UnexpectedEof => WireError::Closed,
+        _ => WireError::Io(error),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_message_comes_back_as_it_went() {
+        let request = Request::LoadModules { names: vec!["virtio_net".into()] };
+        let mut channel = Vec::new();
+        write_frame(&mut channel, &request).unwrap();
+        assert_eq!(read_frame::<Request>(&mut channel.as_slice()).unwrap(), request);
+    }
+
+    #[test]
+    fn a_long_announcement_is_refused_before_memory_is_taken() {
+        let mut frame = (u32::MAX).to_be_bytes().as_slice().to_vec();
+        frame.extend_from_slice(b"{}");
+        let error = read_frame::<Request>(&mut frame.as_slice()).unwrap_err();
+        assert!(matches!(error, WireError::TooLong { .. }), "{error}");
+    }
+
+    #[test]
+    fn an_end_inside_a_frame_is_an_end() {
+        let error = read_frame::<Request>(&mut [0, 0, 0, 9, b'{'].as_slice()).unwrap_err();
+        assert!(matches!(error, WireError::Closed), "{error}");
+    }
+
+    proptest! {
+        #[test]
+        fn hostile_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            let _ = read_frame::<Request>(&mut bytes.as_slice());
+            let _ = read_frame::<Response>(&mut bytes.as_slice());
+        }
+    }
+}
