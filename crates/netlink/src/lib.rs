@@ -1,1 +1,19 @@
-//! Placeholder.
+//! Synchronous rtnetlink requests: links, addresses, neighbours, counters.
+//!
+//! A [`Socket`] speaks to the network namespace that the calling thread was in when it was opened;
+//! a thread that moves to another namespace afterwards keeps the old one through its socket. Every
+//! request waits for the kernel's acknowledgement, so what a method did is done when it returns.
+//!
+//! Sources: rtnetlink(7), `linux/if_link.h`, `linux/if_addr.h`, `linux/neighbour.h`.
+
+mod address;
+mod error;
+mod link;
+mod mac;
+mod socket;
+
+pub use address::Address;
+pub use error::{NetlinkError, Result};
+pub use link::{Counters, Link, NamespaceRef, OperState, VethEnd};
+pub use mac::{Mac, ParseMacError};
+pub use socket::Socket;
