@@ -3,8 +3,12 @@
 //! Types and their rules only: nothing here opens a file or a socket, reads a clock, or is random
 //! but from a seed that was handed in.
 
+pub mod levels;
 pub mod nic;
+pub mod plan;
+pub mod record;
 pub mod sample;
+pub mod scenario;
 pub mod suggest;
 pub mod units;
 pub mod wire;

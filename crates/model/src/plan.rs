@@ -1,0 +1,232 @@
+//! The plan: the scenario expanded to cells, and the order in which they are measured.
+
+use std::fmt;
+use std::time::Duration;
+
+use rand::SeedableRng;
+use rand::seq::SliceRandom;
+use rand_chacha::ChaCha8Rng;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::nic::NicModel;
+use crate::scenario::{Reuse, Scenario, SwitchKind};
+use crate::workload::Workload;
+
+/// The name of a cell: its levels, joined by slashes (`virtio/4-streams/to-guest`).
+#[derive(
+    Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(transparent)]
+pub struct CellId(pub String);
+
+impl fmt::Display for CellId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+/// One combination of factor levels.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Cell {
+    /// Its name, unique in the plan.
+    pub id: CellId,
+    /// The guest's NIC; absent for a baseline, which has no guest in its path.
+    pub nic: Option<NicModel>,
+    /// The switch.
+    pub switch: SwitchKind,
+    /// MTU of the path in bytes.
+    pub mtu: u32,
+    /// The load.
+    pub workload: Workload,
+    /// The baseline it is compared with; absent for a baseline.
+    pub baseline: Option<CellId>,
+}
+
+impl Cell {
+    /// Whether no guest is in its path.
+    pub fn is_baseline(&self) -> bool {
+        self.nic.is_none()
+    }
+
+    /// Whether one testbed, guest included, can serve both cells one after the other.
+    pub fn shares_testbed_with(&self, other: &Self) -> bool {
+        (self.nic, self.switch, self.mtu) == (other.nic, other.switch, other.mtu)
+    }
+
+    /// What the cell's path is called in reports: the NIC model, or `baseline`.
+    pub fn path_name(&self) -> &'static str {
+        self.nic.map_or("baseline", NicModel::name)
+    }
+}
+
+/// The scenario expanded.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Plan {
+    /// Seed of the order.
+    pub seed: u64,
+    /// All cells, baselines first, in the scenario's order.
+    pub cells: Vec<Cell>,
+    /// The order of each block: indices into `cells`.
+    pub blocks: Vec<Vec<usize>>,
+}
+
+/// What the parts of a run take, for the estimate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Costs {
+    /// Booting the guest that the snapshot is taken of, and taking it.
+    pub first_boot: Duration,
+    /// Until a further guest is ready, its NIC's carrier included.
+    pub guest_ready: Duration,
+    /// Setting up and collecting one trial.
+    pub trial_overhead: Duration,
+}
+
+impl Costs {
+    /// Typical costs under QEMU's software emulation.
+    pub const TCG: Self = Self {
+        first_boot: Duration::from_secs(8),
+        guest_ready: Duration::from_millis(2_000),
+        trial_overhead: Duration::from_millis(350),
+    };
+
+    /// Typical costs under KVM.
+    pub const KVM: Self = Self {
+        first_boot: Duration::from_secs(3),
+        guest_ready: Duration::from_millis(1_000),
+        trial_overhead: Duration::from_millis(200),
+    };
+}
+
+impl Plan {
+    /// Expands `scenario`; the order of every block follows from `seed` alone.
+    pub fn new(scenario: &Scenario, seed: u64) -> Self {
+        let cells = expand(scenario);
+        let mut random = ChaCha8Rng::seed_from_u64(seed);
+        let keep_groups = scenario.guest.reuse == Reuse::Group;
+        let blocks = (0..scenario.repeat.blocks)
+            .map(|_| {
+                if keep_groups { grouped(&cells, &mut random) } else { mixed(&cells, &mut random) }
+            })
+            .collect();
+        Self { seed, cells, blocks }
+    }
+
+    /// The number of trials, when none has to be repeated.
+    pub fn trial_count(&self) -> usize {
+        self.blocks.iter().map(Vec::len).sum()
+    }
+
+    /// The cell of that name.
+    pub fn cell(&self, id: &CellId) -> Option<&Cell> {
+        self.cells.iter().find(|cell| cell.id == *id)
+    }
+
+    /// How many times a guest has to be made ready.
+    pub fn guest_starts(&self, reuse: Reuse) -> usize {
+        self.blocks.iter().map(|block| self.guest_starts_in(block, reuse)).sum()
+    }
+
+    fn guest_starts_in(&self, block: &[usize], reuse: Reuse) -> usize {
+        let cells: Vec<&Cell> = block.iter().filter_map(|&index| self.cells.get(index)).collect();
+        let starts = |(i, cell): (usize, &&Cell)| {
+            let continues = i > 0 && cell.shares_testbed_with(cells[i - 1]);
+            !cell.is_baseline() && !(reuse == Reuse::Group && continues)
+        };
+        cells.iter().enumerate().filter(|&(i, cell)| starts((i, cell))).count()
+    }
+
+    /// How long the whole plan takes, when nothing goes wrong.
+    pub fn estimate(&self, reuse: Reuse, costs: &Costs) -> Duration {
+        let blocks: Duration =
+            self.blocks.iter().map(|block| self.estimate_block(block, reuse, costs)).sum();
+        let guests = self.guest_starts(reuse);
+        let boot =
+            if guests > 0 && reuse != Reuse::None { costs.first_boot } else { Duration::ZERO };
+        blocks + boot
+    }
+
+    fn estimate_block(&self, block: &[usize], reuse: Reuse, costs: &Costs) -> Duration {
+        let ready = if reuse == Reuse::None { costs.first_boot } else { costs.guest_ready };
+        let guests = u32::try_from(self.guest_starts_in(block, reuse)).unwrap_or(u32::MAX);
+        let trials: Duration = block
+            .iter()
+            .filter_map(|&index| self.cells.get(index))
+            .map(|cell| {
+                let workload = &cell.workload;
+                workload.warmup.as_duration()
+                    + workload.duration.as_duration()
+                    + costs.trial_overhead
+            })
+            .sum();
+        trials + ready.saturating_mul(guests)
+    }
+}
+
+/// Every combination of levels; the factors that concern the guest alone do not multiply baselines.
+fn expand(scenario: &Scenario) -> Vec<Cell> {
+    let factors = &scenario.factors;
+    let paths = std::iter::once(None).chain(factors.nic.as_slice().iter().copied().map(Some));
+    let mut cells = Vec::new();
+    for nic in paths {
+        for switch in factors.switch.or(scenario.testbed.switch) {
+            for mtu in factors.mtu.or(scenario.testbed.mtu) {
+                for streams in factors.streams.or(scenario.workload.streams) {
+                    for direction in factors.direction.or(scenario.workload.direction) {
+                        let workload = Workload { streams, direction, ..scenario.workload.clone() };
+                        cells.push(cell(scenario, nic, switch, mtu, workload));
+                    }
+                }
+            }
+        }
+    }
+    cells
+}
+
+fn cell(
+    scenario: &Scenario,
+    nic: Option<NicModel>,
+    switch: SwitchKind,
+    mtu: u32,
+    workload: Workload,
+) -> Cell {
+    let factors = &scenario.factors;
+    // Only what varies is part of the name; the path and the load's shape always are.
+    let mut levels = Vec::new();
+    if factors.switch.as_slice().len() > 1 {
+        levels.push(switch.to_string());
+    }
+    if factors.mtu.as_slice().len() > 1 {
+        levels.push(format!("mtu-{mtu}"));
+    }
+    let plural = if workload.streams == 1 { "" } else { "s" };
+    levels.push(format!("{}-stream{plural}", workload.streams));
+    levels.push(workload.direction.to_string());
+    let levels = levels.join("/");
+    let id = |path: &str| CellId(format!("{path}/{levels}"));
+    let baseline = nic.map(|_| id("baseline"));
+    Cell { id: id(nic.map_or("baseline", NicModel::name)), nic, switch, mtu, workload, baseline }
+}
+
+fn mixed(cells: &[Cell], random: &mut ChaCha8Rng) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..cells.len()).collect();
+    order.shuffle(random);
+    order
+}
+
+/// A split-plot order: cells that one testbed can serve stay together (a guest is costly to make
+/// ready), the groups are in random order, and so are the cells inside each.
+fn grouped(cells: &[Cell], random: &mut ChaCha8Rng) -> Vec<usize> {
+    let mut groups: Vec<Vec<usize>> = Vec::new();
+    for (index, cell) in cells.iter().enumerate() {
+        match groups.iter_mut().find(|group| cells[group[0]].shares_testbed_with(cell)) {
+            Some(group) => group.push(index),
+            None => groups.push(vec![index]),
+        }
+    }
+    groups.shuffle(random);
+    for group in &mut groups {
+        group.shuffle(random);
+    }
+    groups.concat()
+}

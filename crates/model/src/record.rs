@@ -1,0 +1,250 @@
+//! What is stored of a run: [`RunInfo`] in `run.json`, one [`TrialRecord`] a line in
+//! `trials.jsonl`. Raw counters only; everything a report shows is derived from these.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::plan::{CellId, Plan};
+use crate::sample::{InterfaceFacts, NodeReport};
+use crate::scenario::Scenario;
+use crate::wire::{NodeIdentity, Role};
+
+/// Version of the two files' schema. Raised when a reader of the older version would misread.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// `run.json`: everything about a run that is not a trial.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RunInfo {
+    /// [`SCHEMA_VERSION`] of the writer.
+    pub schema_version: u32,
+    /// Version of the vioperf that ran.
+    pub vioperf_version: String,
+    /// When the run began (RFC 3339, UTC).
+    pub started_at: String,
+    /// The command line.
+    pub command_line: Vec<String>,
+    /// Where the scenario came from: `built-in` or its file.
+    pub scenario_origin: String,
+    /// The scenario as it was run, `--set` and other options applied.
+    pub scenario: Scenario,
+    /// What of the scenario cannot be had here and was left out.
+    #[serde(default)]
+    pub left_out: Vec<LeftOut>,
+    /// The cells and their order.
+    pub plan: Plan,
+    /// The host.
+    pub host: HostFacts,
+    /// What ran the guests; absent when the plan needs none.
+    pub hypervisor: Option<HypervisorFacts>,
+    /// How the run ended; absent while it runs, and for ever when it was killed.
+    #[serde(default)]
+    pub ended: Option<RunEnd>,
+}
+
+/// A level that could not be had here.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LeftOut {
+    /// The level (`nic igb`).
+    pub what: String,
+    /// Why, and what to do.
+    pub reason: String,
+}
+
+/// The host, as far as it matters to the numbers.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct HostFacts {
+    /// Name and version of the distribution.
+    pub os: String,
+    /// `uname -r`.
+    pub kernel_release: String,
+    /// CPU model name.
+    pub cpu_model: String,
+    /// Online cores.
+    pub cores: u32,
+    /// Memory in bytes.
+    pub memory_bytes: u64,
+    /// Load average of the last minute when the run began.
+    pub load_average_1min: f64,
+    /// Settings that move numbers (`governor`, `turbo`, `mitigations …`), each as read or with the
+    /// reason why it could not be.
+    pub settings: BTreeMap<String, String>,
+}
+
+/// What ran the guests.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct HypervisorFacts {
+    /// QEMU's program.
+    pub qemu_path: String,
+    /// QEMU's version.
+    pub qemu_version: String,
+    /// Whether KVM or software emulation executed the guests.
+    pub emulated: bool,
+    /// Why it was that one.
+    pub accel_reason: String,
+    /// Release of the guest's kernel.
+    pub guest_kernel_release: String,
+    /// Where the guest's kernel came from.
+    pub guest_kernel_origin: String,
+    /// Virtual CPUs of every guest.
+    pub vcpus: u16,
+    /// How the snapshot came about: absent when guests were booted afresh.
+    pub template: Option<TemplateTimes>,
+}
+
+/// How long the guest took that the snapshot was taken of.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct TemplateTimes {
+    /// From starting QEMU to the agent's answer, in milliseconds.
+    pub boot_ms: u64,
+    /// Taking the snapshot, in milliseconds.
+    pub snapshot_ms: u64,
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RunEnd {
+    /// When (RFC 3339, UTC).
+    pub at: String,
+    /// How.
+    #[serde(flatten)]
+    pub how: RunEnding,
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", tag = "how")]
+pub enum RunEnding {
+    /// Every block was measured.
+    Completed,
+    /// The time budget did not allow a further block.
+    BudgetUsed,
+    /// A signal or Ctrl-C.
+    Interrupted {
+        /// The signal's name.
+        signal: String,
+    },
+    /// It could not go on.
+    Failed {
+        /// Why.
+        message: String,
+    },
+}
+
+/// One line of `trials.jsonl`: one execution of one cell.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct TrialRecord {
+    /// [`SCHEMA_VERSION`] of the writer.
+    pub schema_version: u32,
+    /// Position in the run, from 0; attempts that were void count.
+    pub sequence: u32,
+    /// The block, from 0.
+    pub block: u32,
+    /// The cell.
+    pub cell: CellId,
+    /// Which attempt at this cell in this block, from 1.
+    pub attempt: u32,
+    /// When it began (RFC 3339, UTC).
+    pub started_at: String,
+    /// When it began, in milliseconds since the run began.
+    pub started_after_ms: u64,
+    /// Whether it counts.
+    pub outcome: Outcome,
+    /// How the guest came about; absent for a baseline.
+    pub guest: Option<GuestSetup>,
+    /// When the load was measured; absent when it never was.
+    pub timeline: Option<Timeline>,
+    /// What each party saw.
+    pub parties: Vec<Party>,
+}
+
+/// Whether a trial counts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", tag = "result")]
+pub enum Outcome {
+    /// It counts.
+    Completed,
+    /// It does not.
+    Void {
+        /// Why, for a person.
+        reason: String,
+        /// The last lines of the guest's console, where that helps.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        console_tail: Vec<String>,
+    },
+}
+
+/// How a trial's guest came about.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct GuestSetup {
+    /// Restored, booted, or still there from the trial before.
+    pub origin: GuestOrigin,
+    /// From starting QEMU until the guest's NIC had a carrier, in milliseconds; absent when reused.
+    pub ready_ms: Option<u64>,
+}
+
+/// How a guest came about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum GuestOrigin {
+    /// Restored from the snapshot for this trial.
+    Restored,
+    /// Booted for this trial.
+    Booted,
+    /// It had served the trial before.
+    Reused,
+}
+
+/// The common window, on the conductor's `CLOCK_MONOTONIC`, in nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Timeline {
+    /// When the last party had started.
+    pub started_ns: u64,
+    /// When the warm-up was over.
+    pub measured_from_ns: u64,
+    /// When the first party was told to stop.
+    pub measured_until_ns: u64,
+}
+
+/// One party's view of a trial.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Party {
+    /// Who it is.
+    pub place: Place,
+    /// What it did.
+    pub role: Role,
+    /// Who its node is.
+    pub identity: NodeIdentity,
+    /// How its clock relates to the conductor's.
+    pub clock: ClockRelation,
+    /// The interface under test, as it really was; absent for an observer.
+    pub interface: Option<InterfaceFacts>,
+    /// What it read.
+    pub report: NodeReport,
+}
+
+/// Where a party is.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum Place {
+    /// The far end, a namespace on the host: the same for baselines and guests.
+    Peer,
+    /// The near end of a baseline, a namespace on the host.
+    Second,
+    /// The guest: the near end of every other cell.
+    Guest,
+    /// The host itself: it only observes the cores, the switch's ports and QEMU's threads.
+    Host,
+}
+
+/// `node clock = conductor clock + offset`, as measured over the control channel.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ClockRelation {
+    /// The offset in nanoseconds.
+    pub offset_ns: i64,
+    /// It is wrong by at most this much (half the best round trip), in nanoseconds.
+    pub error_ns: u64,
+}

@@ -1,0 +1,293 @@
+//! The scenario: what a user writes to say what is measured. Reading it from text, with errors
+//! that point at their line, is [`crate::scenario_file`].
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::levels::Levels;
+use crate::nic::NicModel;
+use crate::units::{ByteSize, TimeSpan};
+use crate::workload::{Direction, Workload};
+
+/// A whole scenario.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Scenario {
+    /// Its name, also the first part of a run directory's name.
+    pub name: String,
+    /// The question it answers, shown at the top of the report.
+    pub question: String,
+    /// What connects the endpoints.
+    #[serde(default)]
+    pub testbed: Testbed,
+    /// The guest.
+    #[serde(default)]
+    pub guest: Guest,
+    /// The load, and how long it is measured.
+    pub workload: Workload,
+    /// What is varied. Every combination of levels is a cell.
+    #[serde(default)]
+    pub factors: Factors,
+    /// How often it is measured.
+    #[serde(default)]
+    pub repeat: Repeat,
+}
+
+/// What connects the endpoints.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Testbed {
+    /// The switch.
+    pub switch: SwitchKind,
+    /// MTU of every link of the path, in bytes.
+    pub mtu: u32,
+}
+
+impl Default for Testbed {
+    fn default() -> Self {
+        Self { switch: SwitchKind::Bridge, mtu: 1500 }
+    }
+}
+
+/// The kinds of switch a lab can be built with.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum SwitchKind {
+    /// Linux bridge.
+    Bridge,
+}
+
+impl fmt::Display for SwitchKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Bridge => "bridge",
+        })
+    }
+}
+
+/// The guest.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Guest {
+    /// Virtual CPUs; absent gives half of the host's cores, at least 1 and at most 4.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub vcpus: Option<u16>,
+    /// Memory.
+    pub memory: ByteSize,
+    /// Kernel image; absent takes the host's own or a fetched one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kernel: Option<String>,
+    /// The kernel's module directory (the one with `modules.dep`); absent looks beside the kernel
+    /// and in `/lib/modules`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub modules: Option<String>,
+    /// QEMU's program; absent takes `qemu-system-x86_64` from `PATH`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub qemu: Option<String>,
+    /// What executes the guest's instructions.
+    pub accel: Accel,
+    /// How long a guest serves.
+    pub reuse: Reuse,
+    /// How long a guest may take to answer or to get a carrier before its trial is void.
+    pub ready_timeout: TimeSpan,
+}
+
+impl Default for Guest {
+    fn default() -> Self {
+        Self {
+            vcpus: None,
+            memory: ByteSize::from_mib(256),
+            kernel: None,
+            modules: None,
+            qemu: None,
+            accel: Accel::Auto,
+            reuse: Reuse::Group,
+            ready_timeout: TimeSpan::from_millis(60_000),
+        }
+    }
+}
+
+/// What executes the guest's instructions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Accel {
+    /// KVM where a guest proves that it works, else TCG, with a note on every output.
+    Auto,
+    /// KVM or an error.
+    Kvm,
+    /// QEMU's software emulation.
+    Tcg,
+}
+
+/// How long a guest serves before it makes place for a fresh one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Reuse {
+    /// One guest, restored from the snapshot, serves the consecutive cells of a block that differ
+    /// in nothing but the load. Such cells are kept together in the random order.
+    Group,
+    /// Every cell gets a guest restored from the snapshot.
+    Cell,
+    /// Every cell gets a freshly booted guest, its NIC plugged in from the start.
+    None,
+}
+
+/// What is varied.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Factors {
+    /// NIC models; each gives cells beside the baseline's.
+    pub nic: Levels<NicModel>,
+    /// Numbers of parallel connections.
+    #[serde(skip_serializing_if = "Levels::is_empty")]
+    pub streams: Levels<u16>,
+    /// Directions.
+    #[serde(skip_serializing_if = "Levels::is_empty")]
+    pub direction: Levels<Direction>,
+    /// Switches.
+    #[serde(skip_serializing_if = "Levels::is_empty")]
+    pub switch: Levels<SwitchKind>,
+    /// MTUs in bytes.
+    #[serde(skip_serializing_if = "Levels::is_empty")]
+    pub mtu: Levels<u32>,
+}
+
+/// How often a scenario is measured.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Repeat {
+    /// Passes over all cells.
+    pub blocks: u32,
+    /// Seed of the order inside the blocks; absent draws one, and records it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seed: Option<u64>,
+    /// No block is begun that would not end within this time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub budget: Option<TimeSpan>,
+    /// How often a cell is tried in a block before it is given up there.
+    pub attempts: u32,
+}
+
+impl Default for Repeat {
+    fn default() -> Self {
+        Self { blocks: 3, seed: None, budget: None, attempts: 2 }
+    }
+}
+
+/// Something in a scenario that contradicts itself or cannot be meant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Contradiction {
+    /// The key it is about, dotted (`workload.duration`).
+    pub key: &'static str,
+    /// What is wrong and what to write instead.
+    pub message: String,
+}
+
+impl Scenario {
+    /// Everything that contradicts itself, so that it can be reported at once.
+    pub fn contradictions(&self) -> Vec<Contradiction> {
+        let mut found = Vec::new();
+        let mut check = |wrong: bool, key: &'static str, message: String| {
+            if wrong {
+                found.push(Contradiction { key, message });
+            }
+        };
+        let well_named = !self.name.is_empty()
+            && self.name.chars().all(|c| c.is_ascii_alphanumeric() || "-_./".contains(c));
+        check(
+            !well_named,
+            "name",
+            format!("`{}` names no directory: use letters, digits, - and _", self.name),
+        );
+        self.check_testbed(&mut check);
+        self.check_workload(&mut check);
+        check(
+            !(1..=1000).contains(&self.repeat.blocks),
+            "repeat.blocks",
+            "needs 1 to 1000 blocks; 3 are the least for an interval".into(),
+        );
+        check(
+            !(1..=10).contains(&self.repeat.attempts),
+            "repeat.attempts",
+            "needs 1 to 10 attempts".into(),
+        );
+        found
+    }
+
+    fn check_testbed(&self, check: &mut impl FnMut(bool, &'static str, String)) {
+        let mtus = self.factors.mtu.or(self.testbed.mtu);
+        for mtu in mtus.iter().filter(|mtu| !(576..=65_521).contains(*mtu)) {
+            let key = if self.factors.mtu.is_empty() { "testbed.mtu" } else { "factors.mtu" };
+            check(true, key, format!("an MTU of {mtu} is not between 576 and 65521 bytes"));
+        }
+        let vcpus = self.guest.vcpus;
+        check(
+            vcpus.is_some_and(|n| !(1..=64).contains(&n)),
+            "guest.vcpus",
+            "a guest has 1 to 64 virtual CPUs".into(),
+        );
+        check(
+            self.guest.memory < ByteSize::from_mib(128),
+            "guest.memory",
+            format!("{} is too little for a guest: give at least 128 MiB", self.guest.memory),
+        );
+        check(
+            self.guest.modules.is_some() && self.guest.kernel.is_none(),
+            "guest.modules",
+            "modules without guest.kernel: name the kernel that they belong to".into(),
+        );
+        let factors = &self.factors;
+        let repeated = [
+            ("factors.nic", factors.nic.repeated().map(ToString::to_string)),
+            ("factors.streams", factors.streams.repeated().map(ToString::to_string)),
+            ("factors.direction", factors.direction.repeated().map(ToString::to_string)),
+            ("factors.switch", factors.switch.repeated().map(ToString::to_string)),
+            ("factors.mtu", factors.mtu.repeated().map(ToString::to_string)),
+        ];
+        for (key, level) in repeated {
+            let level = level.unwrap_or_default();
+            check(!level.is_empty(), key, format!("the level {level} is listed twice"));
+        }
+    }
+
+    fn check_workload(&self, check: &mut impl FnMut(bool, &'static str, String)) {
+        let workload = &self.workload;
+        check(
+            workload.duration < TimeSpan::from_millis(200),
+            "workload.duration",
+            format!("{} is too short to measure: give at least 200 ms", workload.duration),
+        );
+        check(
+            workload.duration > TimeSpan::from_millis(3_600_000),
+            "workload.duration",
+            format!("{} is more than the hour a trial may last", workload.duration),
+        );
+        check(
+            workload.warmup > TimeSpan::from_millis(600_000),
+            "workload.warmup",
+            format!("{} is more than the 10 minutes a warm-up may last", workload.warmup),
+        );
+        let in_factors = !self.factors.streams.is_empty();
+        for streams in self.factors.streams.or(workload.streams) {
+            let key = if in_factors { "factors.streams" } else { "workload.streams" };
+            let message = format!("{streams} streams: a trial has 1 to 256");
+            check(!(1..=256).contains(&streams), key, message);
+        }
+        let message_bytes = workload.message_size.as_bytes();
+        check(
+            !(1..=16 << 20).contains(&message_bytes),
+            "workload.message_size",
+            format!("{} is not between 1 B and 16 MiB", workload.message_size),
+        );
+        let buffer_bytes = workload.socket_buffer.map(ByteSize::as_bytes);
+        check(
+            buffer_bytes.is_some_and(|bytes| !(2048..=1 << 30).contains(&bytes)),
+            "workload.socket_buffer",
+            "a socket buffer is between 2 KiB and 1 GiB".into(),
+        );
+    }
+}
