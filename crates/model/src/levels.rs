@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 /// The levels of one factor, in the order they were written. Empty means that the factor is not
 /// varied.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct Levels<T>(Vec<T>);
 
@@ -61,6 +61,18 @@ impl<T> From<Vec<T>> for Levels<T> {
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Levels<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(OneOrMany(PhantomData)).map(Self)
+    }
+}
+
+impl<T: schemars::JsonSchema> schemars::JsonSchema for Levels<T> {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        format!("Levels_{}", T::schema_name()).into()
+    }
+
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        let level = generator.subschema_for::<T>();
+        let list = generator.subschema_for::<Vec<T>>();
+        schemars::json_schema!({ "anyOf": [level, list] })
     }
 }
 

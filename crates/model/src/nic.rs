@@ -8,6 +8,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::suggest::nearest;
+use crate::text_form;
 
 /// What kind of device the model imitates, which decides the advice a report gives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -182,8 +183,7 @@ impl Serialize for NicModel {
 
 impl<'de> Deserialize<'de> for NicModel {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let name = String::deserialize(deserializer)?;
-        name.parse().map_err(serde::de::Error::custom)
+        text_form::deserialize(deserializer, "a NIC model")
     }
 }
 

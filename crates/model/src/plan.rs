@@ -129,11 +129,9 @@ impl Plan {
 
     fn guest_starts_in(&self, block: &[usize], reuse: Reuse) -> usize {
         let cells: Vec<&Cell> = block.iter().filter_map(|&index| self.cells.get(index)).collect();
-        let starts = |(i, cell): (usize, &&Cell)| {
-            let continues = i > 0 && cell.shares_testbed_with(cells[i - 1]);
-            !cell.is_baseline() && !(reuse == Reuse::Group && continues)
-        };
-        cells.iter().enumerate().filter(|&(i, cell)| starts((i, cell))).count()
+        let is_kept =
+            |i: usize| reuse == Reuse::Group && i > 0 && cells[i].shares_testbed_with(cells[i - 1]);
+        (0..cells.len()).filter(|&i| !cells[i].is_baseline() && !is_kept(i)).count()
     }
 
     /// How long the whole plan takes, when nothing goes wrong.
@@ -229,4 +227,54 @@ fn grouped(cells: &[Cell], random: &mut ChaCha8Rng) -> Vec<usize> {
         group.shuffle(random);
     }
     groups.concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario_file;
+
+    fn scenario(reuse: &str) -> Scenario {
+        let text = format!(
+            "name = \"s\"\nquestion = \"q\"\n[guest]\nreuse = \"{reuse}\"\n[workload]\n\
+             kind = \"tcp-stream\"\n[factors]\nnic = [\"virtio\", \"e1000\", \"pcnet\"]\n\
+             streams = [1, 4]\ndirection = [\"to-guest\", \"from-guest\"]\n"
+        );
+        scenario_file::parse("s", &text, &[]).unwrap()
+    }
+
+    #[test]
+    fn every_guest_cell_has_its_baseline_in_the_plan() {
+        let plan = Plan::new(&scenario("group"), 1);
+        assert_eq!(plan.cells.len(), 4 + 12);
+        for cell in plan.cells.iter().filter(|cell| !cell.is_baseline()) {
+            let baseline = plan.cell(cell.baseline.as_ref().unwrap()).unwrap();
+            assert!(baseline.is_baseline());
+            assert_eq!(baseline.workload, cell.workload);
+        }
+    }
+
+    #[test]
+    fn every_block_holds_every_cell_once_and_the_seed_decides_the_order() {
+        for reuse in ["group", "cell"] {
+            let plan = Plan::new(&scenario(reuse), 7);
+            for block in &plan.blocks {
+                let mut sorted = block.clone();
+                sorted.sort_unstable();
+                assert_eq!(sorted, (0..plan.cells.len()).collect::<Vec<_>>());
+            }
+            assert_eq!(plan, Plan::new(&scenario(reuse), 7));
+            assert_ne!(plan.blocks, Plan::new(&scenario(reuse), 8).blocks);
+            assert_ne!(plan.blocks[0], plan.blocks[1]);
+        }
+    }
+
+    #[test]
+    fn a_group_keeps_together_what_one_guest_serves() {
+        let plan = Plan::new(&scenario("group"), 3);
+        assert_eq!(plan.guest_starts(Reuse::Group), 3 * plan.blocks.len());
+        assert_eq!(plan.guest_starts(Reuse::Cell), 12 * plan.blocks.len());
+        let estimate = plan.estimate(Reuse::Group, &Costs::TCG);
+        assert!(estimate < plan.estimate(Reuse::Cell, &Costs::TCG));
+    }
 }

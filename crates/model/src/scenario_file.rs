@@ -1,0 +1,364 @@
+//! Reading a scenario from TOML, with `--set` applied, and with errors that point at the place.
+
+use std::fmt;
+use std::ops::Range;
+use std::str::FromStr;
+
+use serde::Deserialize;
+use toml::{Table, Value};
+
+use crate::scenario::Scenario;
+use crate::suggest::nearest;
+
+/// Everything that is wrong with a scenario.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ScenarioError(Vec<Problem>);
+
+/// One thing that is wrong with a scenario.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// The file, `built-in NAME`, or `--set key=value`.
+    pub origin: String,
+    /// Where in the file.
+    pub position: Option<Position>,
+    /// What is wrong and what to write.
+    pub message: String,
+}
+
+/// A place in a file, both counted from 1, columns in characters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Position {
+    /// Line.
+    pub line: usize,
+    /// Column.
+    pub column: usize,
+}
+
+impl ScenarioError {
+    /// The problems, at least one.
+    pub fn problems(&self) -> &[Problem] {
+        &self.0
+    }
+}
+
+impl fmt::Display for ScenarioError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, problem) in self.0.iter().enumerate() {
+            if i > 0 {
+                f.write_str("\n")?;
+            }
+            f.write_str(&problem.origin)?;
+            if let Some(Position { line, column }) = problem.position {
+                write!(f, ":{line}:{column}")?;
+            }
+            write!(f, ": {}", problem.message)?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for ScenarioError {}
+
+/// One `--set key=value`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Override {
+    text: String,
+    section: Option<String>,
+    key: String,
+    value: Value,
+}
+
+/// A `--set` that cannot be meant.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum OverrideError {
+    /// There is no `=`.
+    #[error("`{0}` has no `=`: write it like `streams=1,4` or `workload.duration=10s`")]
+    NoValue(String),
+    /// No scenario has such a key.
+    #[error("no scenario has a key `{key}`{hint}; write it like `streams=1,4` or `guest.vcpus=2`")]
+    UnknownKey {
+        /// The key.
+        key: String,
+        /// The nearest one.
+        hint: String,
+    },
+}
+
+impl FromStr for Override {
+    type Err = OverrideError;
+
+    /// Reads `section.key=value`, or `key=value` where the key is a factor's or is found in one
+    /// section only. The value is TOML, or a bare word, or bare words with commas between.
+    fn from_str(text: &str) -> Result<Self, OverrideError> {
+        let (path, value) =
+            text.split_once('=').ok_or_else(|| OverrideError::NoValue(text.into()))?;
+        let (section, key) = resolve(path.trim())?;
+        Ok(Self { text: text.to_owned(), section, key, value: bare_value(value.trim()) })
+    }
+}
+
+impl Override {
+    fn apply(&self, table: &mut Table) {
+        let target = match &self.section {
+            None => table,
+            Some(section) => {
+                let entry = table.entry(section.clone()).or_insert(Value::Table(Table::new()));
+                match entry {
+                    Value::Table(inner) => inner,
+                    // A wrong type there is reported when the whole is read.
+                    _ => return,
+                }
+            }
+        };
+        target.insert(self.key.clone(), self.value.clone());
+    }
+}
+
+/// The sections of a scenario and the keys of each, top-level keys under the empty name; read off
+/// the schema, so that there is one place that knows them.
+fn known_keys() -> Vec<(String, Vec<String>)> {
+    let generator = schemars::generate::SchemaSettings::draft2020_12()
+        .with(|settings| settings.inline_subschemas = true)
+        .into_generator();
+    let schema = generator.into_root_schema_for::<Scenario>();
+    let keys_of = |schema: &serde_json::Value| -> Option<Vec<String>> {
+        Some(schema.get("properties")?.as_object()?.keys().cloned().collect())
+    };
+    let root = schema.to_value();
+    let mut known = vec![(String::new(), keys_of(&root).unwrap_or_default())];
+    if let Some(sections) = root.get("properties").and_then(serde_json::Value::as_object) {
+        known.extend(
+            sections.iter().filter_map(|(name, section)| Some((name.clone(), keys_of(section)?))),
+        );
+    }
+    known
+}
+
+fn resolve(path: &str) -> Result<(Option<String>, String), OverrideError> {
+    let known = known_keys();
+    let has = |section: &str, key: &str| {
+        known.iter().any(|(name, keys)| name == section && keys.iter().any(|k| k == key))
+    };
+    if let Some((section, key)) = path.split_once('.') {
+        if has(section, key) {
+            return Ok((Some(section.to_owned()), key.to_owned()));
+        }
+    } else if has("factors", path) {
+        return Ok((Some("factors".to_owned()), path.to_owned()));
+    } else {
+        let sections: Vec<&str> =
+            known.iter().map(|(name, _)| name.as_str()).filter(|name| has(name, path)).collect();
+        if let [section] = sections[..] {
+            let section = (!section.is_empty()).then(|| section.to_owned());
+            return Ok((section, path.to_owned()));
+        }
+    }
+    let full: Vec<String> = known
+        .iter()
+        .flat_map(|(section, keys)| {
+            keys.iter().map(move |key| {
+                if section.is_empty() { key.clone() } else { format!("{section}.{key}") }
+            })
+        })
+        .collect();
+    let last = path.rsplit('.').next().unwrap_or(path);
+    let hint = nearest(path, full.iter().map(String::as_str))
+        .or_else(|| {
+            let keys = known.iter().flat_map(|(_, keys)| keys.iter().map(String::as_str));
+            let found = nearest(last, keys)?;
+            full.iter().map(String::as_str).find(|name| name.rsplit('.').next() == Some(found))
+        })
+        .map(|found| format!(", did you mean `{found}`?"))
+        .unwrap_or_default();
+    Err(OverrideError::UnknownKey { key: path.to_owned(), hint })
+}
+
+fn bare_value(text: &str) -> Value {
+    let as_toml = |text: &str| {
+        format!("value = {text}").parse::<Table>().ok().and_then(|mut table| table.remove("value"))
+    };
+    as_toml(text).unwrap_or_else(|| {
+        if text.contains(',') {
+            Value::Array(text.split(',').map(|part| bare_value(part.trim())).collect())
+        } else {
+            Value::String(text.to_owned())
+        }
+    })
+}
+
+/// Reads the scenario in `text`; `origin` is its file or name, for messages.
+///
+/// # Errors
+/// With the line and column of the first thing that cannot be read, or else of everything that
+/// contradicts itself.
+pub fn parse(origin: &str, text: &str, overrides: &[Override]) -> Result<Scenario, ScenarioError> {
+    let mut scenario: Scenario =
+        toml::from_str(text).map_err(|error| located(origin, text, &error))?;
+    if !overrides.is_empty() {
+        let mut table: Table = toml::from_str(text).map_err(|e| located(origin, text, &e))?;
+        // One after the other, so that the one at fault is the one that is named.
+        for change in overrides {
+            change.apply(&mut table);
+            scenario = Scenario::deserialize(table.clone()).map_err(|error| {
+                let message = with_hint(error.message());
+                let origin = format!("--set {}", change.text);
+                ScenarioError(vec![Problem { origin, position: None, message }])
+            })?;
+        }
+    }
+    let problems: Vec<Problem> = scenario
+        .contradictions()
+        .into_iter()
+        .map(|found| contradiction(origin, text, overrides, found.key, &found.message))
+        .collect();
+    if problems.is_empty() { Ok(scenario) } else { Err(ScenarioError(problems)) }
+}
+
+fn contradiction(
+    origin: &str,
+    text: &str,
+    overrides: &[Override],
+    key: &str,
+    message: &str,
+) -> Problem {
+    let set_by = overrides.iter().rev().find(|change| {
+        let section = change.section.as_deref();
+        section.map_or_else(|| change.key.clone(), |s| format!("{s}.{}", change.key)) == key
+    });
+    let message = format!("`{key}`: {message}");
+    match set_by {
+        Some(change) => {
+            Problem { origin: format!("--set {}", change.text), position: None, message }
+        }
+        None => {
+            let position = span_of(text, key).map(|span| position(text, span.start));
+            Problem { origin: origin.to_owned(), position, message }
+        }
+    }
+}
+
+/// Where the value of a dotted key stands in the text.
+fn span_of(text: &str, key: &str) -> Option<Range<usize>> {
+    let document = toml::de::DeTable::parse(text).ok()?;
+    let mut table = document.get_ref();
+    let mut parts = key.split('.').peekable();
+    while let Some(part) = parts.next() {
+        let value = table.get(part)?;
+        if parts.peek().is_none() {
+            return Some(value.span());
+        }
+        table = value.get_ref().as_table()?;
+    }
+    None
+}
+
+fn located(origin: &str, text: &str, error: &toml::de::Error) -> ScenarioError {
+    let position = error.span().map(|span| position(text, span.start));
+    let message = with_hint(error.message());
+    ScenarioError(vec![Problem { origin: origin.to_owned(), position, message }])
+}
+
+fn position(text: &str, offset: usize) -> Position {
+    let before = text.get(..offset).unwrap_or(text);
+    let line_start = before.rfind('\n').map_or(0, |at| at + 1);
+    Position {
+        line: before.matches('\n').count() + 1,
+        column: before[line_start..].chars().count() + 1,
+    }
+}
+
+/// Adds the nearest valid name to serde's "unknown field `x`, expected one of `a`, `b`".
+fn with_hint(message: &str) -> String {
+    let message = message.trim_end();
+    let mut quoted = message.split('`').skip(1).step_by(2);
+    let is_unknown = message.starts_with("unknown field") || message.starts_with("unknown variant");
+    match quoted.next().filter(|_| is_unknown).and_then(|word| nearest(word, quoted)) {
+        Some(found) => format!("{message}; did you mean `{found}`?"),
+        None => message.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::nic::NicModel;
+
+    const SCENARIO: &str = "name = \"s\"\nquestion = \"q\"\n\n[workload]\nkind = \"tcp-stream\"\n\
+        duration = \"1s\"\n\n[factors]\nnic = [\"virtio\", \"e1000\"]\nstreams = 4\n";
+
+    fn error_of(text: &str, overrides: &[&str]) -> String {
+        let overrides: Vec<Override> = overrides.iter().map(|o| o.parse().unwrap()).collect();
+        parse("s.toml", text, &overrides).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn reads_levels_as_a_list_or_bare() {
+        let scenario = parse("s.toml", SCENARIO, &[]).unwrap();
+        assert_eq!(scenario.factors.nic.as_slice().len(), 2);
+        assert_eq!(scenario.factors.streams.as_slice(), [4]);
+    }
+
+    #[test]
+    fn an_unknown_key_gets_its_place_and_the_nearest() {
+        let message = error_of(&SCENARIO.replace("duration", "durration"), &[]);
+        assert!(message.starts_with("s.toml:6:1: unknown field `durration`"), "{message}");
+        assert!(message.ends_with("did you mean `duration`?"), "{message}");
+    }
+
+    #[test]
+    fn an_unknown_value_gets_its_place_and_the_nearest() {
+        let message = error_of(&SCENARIO.replace("e1000", "e100"), &[]);
+        assert!(message.starts_with("s.toml:9:18: unknown NIC model `e100`"), "{message}");
+        assert!(message.contains("did you mean `e1000`?"), "{message}");
+        let message = error_of(&SCENARIO.replace("1s", "1 second"), &[]);
+        assert!(message.starts_with("s.toml:6:12: `1 second` is not a time"), "{message}");
+        let message = error_of(&SCENARIO.replace("tcp-stream", "tcp-steam"), &[]);
+        assert!(message.ends_with("did you mean `tcp-stream`?"), "{message}");
+    }
+
+    #[test]
+    fn all_contradictions_are_told_at_once_each_with_its_place() {
+        let text = SCENARIO.replace("1s", "1ms").replace("= 4", "= [0, 0]");
+        let error = parse("s.toml", &text, &[]).unwrap_err();
+        let message = error.to_string();
+        assert!(
+            message.contains("s.toml:6:12: `workload.duration`: 1 ms is too short"),
+            "{message}"
+        );
+        assert!(message.contains("s.toml:10:11: `factors.streams`: 0 streams"), "{message}");
+        assert!(message.contains("listed twice"), "{message}");
+    }
+
+    #[test]
+    fn set_replaces_by_full_or_by_unique_name() {
+        let overrides: Vec<Override> =
+            ["nic=rtl8139,pcnet", "workload.duration=2s", "blocks=5", "reuse=none"]
+                .iter()
+                .map(|o| o.parse().unwrap())
+                .collect();
+        let scenario = parse("s.toml", SCENARIO, &overrides).unwrap();
+        let names: Vec<_> =
+            scenario.factors.nic.as_slice().iter().map(|nic: &NicModel| nic.name()).collect();
+        assert_eq!(names, ["rtl8139", "pcnet"]);
+        assert_eq!(scenario.repeat.blocks, 5);
+    }
+
+    #[test]
+    fn a_wrong_set_is_named() {
+        let message = error_of(SCENARIO, &["streams=1", "nic=virtoi"]);
+        assert!(message.starts_with("--set nic=virtoi: unknown NIC model `virtoi`"), "{message}");
+        let message = error_of(SCENARIO, &["blocks=0"]);
+        assert!(message.starts_with("--set blocks=0: `repeat.blocks`"), "{message}");
+        let message = "durration=1s".parse::<Override>().unwrap_err().to_string();
+        assert!(message.contains("did you mean `workload.duration`?"), "{message}");
+        assert!("streams".parse::<Override>().is_err());
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn never_panics(text in "(?s).{0,60}") {
+            let _ = parse("x", &text, &[]);
+            let _ = text.parse::<Override>();
+        }
+    }
+}
