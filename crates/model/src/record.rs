@@ -240,6 +240,17 @@ pub enum Place {
     Host,
 }
 
+impl std::fmt::Display for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(match self {
+            Self::Peer => "peer",
+            Self::Second => "second endpoint",
+            Self::Guest => "guest",
+            Self::Host => "host",
+        })
+    }
+}
+
 /// `node clock = conductor clock + offset`, as measured over the control channel.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ClockRelation {
