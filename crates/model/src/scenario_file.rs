@@ -17,7 +17,7 @@ pub struct ScenarioError(Vec<Problem>);
 /// One thing that is wrong with a scenario.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// The file, `built-in NAME`, or `--set key=value`.
+    /// The file, `built-in NAME`, or the option (`--set key=value`).
     pub origin: String,
     /// Where in the file.
     pub position: Option<Position>,
@@ -59,9 +59,10 @@ impl fmt::Display for ScenarioError {
 
 impl std::error::Error for ScenarioError {}
 
-/// One `--set key=value`.
+/// One `--set key=value`, or another option that changes a key of the scenario.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Override {
+    /// As the user typed it, for messages.
     text: String,
     section: Option<String>,
     key: String,
@@ -93,11 +94,22 @@ impl FromStr for Override {
         let (path, value) =
             text.split_once('=').ok_or_else(|| OverrideError::NoValue(text.into()))?;
         let (section, key) = resolve(path.trim())?;
-        Ok(Self { text: text.to_owned(), section, key, value: bare_value(value.trim()) })
+        Ok(Self { text: format!("--set {text}"), section, key, value: bare_value(value.trim()) })
     }
 }
 
 impl Override {
+    /// An option of the command line (`--blocks`) that stands for the key of a section.
+    pub fn option(option: &str, section: &str, key: &str, value: impl Into<Value>) -> Self {
+        let value = value.into();
+        Self {
+            text: format!("{option} {value}"),
+            section: Some(section.to_owned()),
+            key: key.to_owned(),
+            value,
+        }
+    }
+
     fn apply(&self, table: &mut Table) {
         let target = match &self.section {
             None => table,
@@ -201,7 +213,7 @@ pub fn parse(origin: &str, text: &str, overrides: &[Override]) -> Result<Scenari
             change.apply(&mut table);
             scenario = Scenario::deserialize(table.clone()).map_err(|error| {
                 let message = with_hint(error.message());
-                let origin = format!("--set {}", change.text);
+                let origin = change.text.clone();
                 ScenarioError(vec![Problem { origin, position: None, message }])
             })?;
         }
@@ -227,9 +239,7 @@ fn contradiction(
     });
     let message = format!("`{key}`: {message}");
     match set_by {
-        Some(change) => {
-            Problem { origin: format!("--set {}", change.text), position: None, message }
-        }
+        Some(change) => Problem { origin: change.text.clone(), position: None, message },
         None => {
             let position = span_of(text, key).map(|span| position(text, span.start));
             Problem { origin: origin.to_owned(), position, message }

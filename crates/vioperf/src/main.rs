@@ -1,2 +1,58 @@
-//! Placeholder.
-fn main() {}
+//! vioperf: what does virtualization cost my network path, why, and what should I change?
+//!
+//! The way of one measurement: scenario file -> plan -> preflight -> [bring up -> conduct ->
+//! store]* -> tear down -> analyse -> report.
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::cli::{Cli, Command, KernelCommand};
+use crate::exit::Failure;
+use crate::output::Output;
+
+mod cli;
+mod commands;
+mod conductor;
+mod exit;
+mod guest_kernel;
+mod interrupt;
+mod output;
+mod paths;
+mod prepare;
+mod report;
+mod scenarios;
+mod store;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let output = Output::new(cli.quiet, cli.color);
+    match dispatch(cli.command, &output) {
+        Ok(code) => code,
+        Err(failure) => {
+            output.error(&failure);
+            failure.code()
+        }
+    }
+}
+
+fn dispatch(command: Command, output: &Output) -> Result<ExitCode, Failure> {
+    match command {
+        Command::Run(args) => commands::run::execute(&args, output),
+        Command::Plan(args) => commands::plan::execute(&args, output),
+        Command::Scenarios(args) => commands::scenarios::execute(&args, output),
+        Command::Doctor(args) => commands::doctor::execute(&args, output),
+        Command::Report(args) => commands::report::execute(&args, output),
+        Command::Kernel(KernelCommand::Fetch { if_needed }) => {
+            commands::kernel::fetch(if_needed, output)
+        },
+        Command::Kernel(KernelCommand::List) => commands::kernel::list(output),
+        Command::Kernel(KernelCommand::Remove { release }) => {
+            commands::kernel::remove(&release, output)
+        }
+        Command::Schema(args) => commands::schema::execute(&args, output),
+        Command::Completions(args) => commands::completions::execute(&args, output),
+        Command::Man(args) => commands::man::execute(&args),
+        Command::Node => commands::node::execute(),
+    }
+}

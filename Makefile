@@ -1,0 +1,44 @@
+# What a person types: `make run` (the main job) and `make test`. The rest serves these two.
+
+CARGO ?= cargo
+AGENT_TARGET := x86_64-unknown-linux-musl
+VIOPERF := target/release/vioperf
+
+.PHONY: run test build agent setup lint fmt deny dist clean
+
+# Measures what each virtual NIC keeps of the host's own path; first installs what is missing.
+run: setup
+	@$(MAKE) --no-print-directory build
+	@$(VIOPERF) kernel fetch --if-needed
+	@$(VIOPERF) run nic-models
+
+# Every test, those that need root, namespaces and guests included. None is skipped: what is
+# missing fails, and says so.
+test: setup
+	@$(MAKE) --no-print-directory build
+	@$(VIOPERF) kernel fetch --if-needed
+	$(CARGO) test --locked --workspace --lib --bins
+	$(CARGO) test --locked --package vioperf --tests -- --test-threads=1
+
+build: agent
+	$(CARGO) build --locked --release --package vioperf
+
+# The guest's PID 1: static, small, and carried inside the vioperf binary.
+agent:
+	$(CARGO) build --locked --profile agent --target $(AGENT_TARGET) --package vioperf-agent
+
+setup:
+	@scripts/setup
+
+fmt:
+	$(CARGO) fmt --all --check
+
+lint: agent
+	$(CARGO) clippy --locked --workspace --all-targets -- --deny warnings
+
+# Licences, sources and duplicates of the dependencies (cargo-deny must be installed).
+deny:
+	$(CARGO) deny check licenses bans sources
+
+clean:
+	$(CARGO) clean

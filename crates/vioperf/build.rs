@@ -1,0 +1,51 @@
+//! Puts into the binary what it carries: the guest's agent and the built-in scenarios.
+
+use std::env;
+use std::error::Error;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let out = PathBuf::from(env::var("OUT_DIR")?);
+    let root = Path::new(&env::var("CARGO_MANIFEST_DIR")?).join("../..").canonicalize()?;
+    embed_agent(&out, &root)?;
+    embed_scenarios(&out, &root)?;
+    Ok(())
+}
+
+/// The agent is for another target (static, musl) and profile, so it is built before this crate.
+fn embed_agent(out: &Path, root: &Path) -> Result<(), Box<dyn Error>> {
+    println!("cargo::rerun-if-env-changed=VIOPERF_AGENT");
+    let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
+    let built = target.join("x86_64-unknown-linux-musl/agent/vioperf-agent");
+    let agent = env::var_os("VIOPERF_AGENT").map_or(built, PathBuf::from);
+    println!("cargo::rerun-if-changed={}", agent.display());
+    if !agent.is_file() {
+        println!(
+            "cargo::error=the guest's agent is not built yet: `make agent` does it, `make build` all"
+        );
+        return Ok(());
+    }
+    fs::copy(&agent, out.join("agent"))?;
+    Ok(())
+}
+
+/// Every file of `scenarios/` is a built-in scenario, named by its path without the ending.
+fn embed_scenarios(out: &Path, root: &Path) -> Result<(), Box<dyn Error>> {
+    let folder = root.join("scenarios");
+    println!("cargo::rerun-if-changed={}", folder.display());
+    let mut files: Vec<PathBuf> = fs::read_dir(&folder)?
+        .map(|entry| entry.map(|e| e.path()))
+        .collect::<Result<_, _>>()?;
+    files.retain(|path| path.extension().is_some_and(|ending| ending == "toml"));
+    files.sort();
+    let mut table = String::from("&[\n");
+    for file in files {
+        let name = file.file_stem().and_then(|stem| stem.to_str()).ok_or("scenario name")?;
+        writeln!(table, "    ({name:?}, include_str!({:?})),", file.display().to_string())?;
+    }
+    table.push(']');
+    fs::write(out.join("scenarios.rs"), table)?;
+    Ok(())
+}

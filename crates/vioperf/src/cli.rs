@@ -1,0 +1,241 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use vioperf_model::scenario_file::Override;
+use vioperf_model::units::TimeSpan;
+
+/// What does virtualization cost my network path, why, and what should I change?
+#[derive(Debug, Parser)]
+#[command(name = "vioperf", version, about, max_term_width = 100, after_help = EXIT_CODES)]
+pub struct Cli {
+    /// Print results only: no progress, no hints
+    #[arg(short, long, global = true)]
+    pub quiet: bool,
+    /// When to colour what is printed on a terminal
+    #[arg(long, global = true, value_enum, default_value = "auto", value_name = "WHEN")]
+    pub color: ColorChoice,
+    /// What to do
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0    all that was asked for was done
+  1    it could not go on; what was finished is stored and reported
+  2    the command line or the scenario is wrong
+  3    this machine lacks something; `vioperf doctor` says what
+  4    the run ended, but some cell has no trial that counts
+  130  interrupted (Ctrl-C), 143 terminated (SIGTERM); what was finished is reported";
+
+/// When to use colours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ColorChoice {
+    /// On a terminal, unless NO_COLOR is set
+    Auto,
+    /// Always
+    Always,
+    /// Never
+    Never,
+}
+
+/// The subcommands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Measure a scenario in a lab of its own, and report
+    Run(RunArgs),
+    /// Show what a scenario would measure, in which order, and how long it would take
+    Plan(PlanArgs),
+    /// List the built-in scenarios and what each answers
+    Scenarios(ScenariosArgs),
+    /// Check what this machine can do, and say what to do about what it cannot
+    Doctor(DoctorArgs),
+    /// Report a stored run
+    Report(ReportArgs),
+    /// Manage the kernels that guests boot
+    #[command(subcommand)]
+    Kernel(KernelCommand),
+    /// Print the JSON Schema of a file or output
+    Schema(SchemaArgs),
+    /// Print a shell's completions
+    Completions(CompletionsArgs),
+    /// Write the man pages into a directory
+    Man(ManArgs),
+    /// One end of the traffic, told what to do over standard input (started by vioperf itself)
+    #[command(hide = true)]
+    Node,
+}
+
+/// Which scenario, and what is changed in it.
+#[derive(Debug, Args)]
+pub struct ScenarioArgs {
+    /// A built-in scenario (see `vioperf scenarios`) or a TOML file
+    pub scenario: String,
+    /// Change a key of the scenario: `nic=virtio,e1000`, `workload.duration=10s`, `reuse=none`
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub overrides: Vec<Override>,
+    /// Passes over all cells [default: the scenario's]
+    #[arg(long, value_name = "N")]
+    pub blocks: Option<u32>,
+    /// Begin no block that would not end within this time, such as 3m
+    #[arg(long, value_name = "TIME")]
+    pub budget: Option<TimeSpan>,
+    /// Seed of the random order inside the blocks [default: drawn, and recorded]
+    #[arg(long, value_name = "NUMBER")]
+    pub seed: Option<u64>,
+    /// The guest's kernel image [default: the host's own, else a fetched one]
+    #[arg(long, value_name = "FILE")]
+    pub kernel: Option<String>,
+    /// The QEMU program [default: qemu-system-x86_64 in PATH]
+    #[arg(long, value_name = "FILE")]
+    pub qemu: Option<String>,
+}
+
+/// Arguments of `run`.
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    /// The scenario
+    #[command(flatten)]
+    pub scenario: ScenarioArgs,
+    /// Where to store the run [default: runs/SCENARIO-TIME]
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Print the report as JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Print every column
+    #[arg(long, conflicts_with = "json")]
+    pub wide: bool,
+}
+
+/// Arguments of `plan`.
+#[derive(Debug, Args)]
+pub struct PlanArgs {
+    /// The scenario
+    #[command(flatten)]
+    pub scenario: ScenarioArgs,
+    /// Print the plan as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `scenarios`.
+#[derive(Debug, Args)]
+pub struct ScenariosArgs {
+    /// Print them as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `doctor`.
+#[derive(Debug, Args)]
+pub struct DoctorArgs {
+    /// Print the checks as JSON
+    #[arg(long)]
+    pub json: bool,
+    /// The guest's kernel image to check
+    #[arg(long, value_name = "FILE")]
+    pub kernel: Option<String>,
+    /// The QEMU program to check
+    #[arg(long, value_name = "FILE")]
+    pub qemu: Option<String>,
+}
+
+/// Arguments of `report`.
+#[derive(Debug, Args)]
+pub struct ReportArgs {
+    /// The run's directory
+    pub run: PathBuf,
+    /// The form
+    #[arg(long, value_enum, default_value = "terminal")]
+    pub format: ReportFormat,
+    /// Print every column (terminal only)
+    #[arg(long)]
+    pub wide: bool,
+    /// Write to this file [default: standard output]
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+}
+
+/// The forms of a report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ReportFormat {
+    /// Tables for a terminal
+    Terminal,
+    /// Everything that was derived, with units (see `vioperf schema report`)
+    Json,
+    /// One row a cell
+    Csv,
+    /// For a pull request
+    Markdown,
+    /// One self-contained page
+    Html,
+}
+
+/// The subcommands of `kernel`.
+#[derive(Debug, Subcommand)]
+pub enum KernelCommand {
+    /// Put the distribution's current kernel into the cache, without installing it
+    Fetch {
+        /// Do nothing where guests can already use the host's own or a cached kernel
+        #[arg(long)]
+        if_needed: bool,
+    },
+    /// List the cached kernels
+    List,
+    /// Remove a kernel from the cache
+    Remove {
+        /// Its release, as `kernel list` shows it
+        release: String,
+    },
+}
+
+/// Arguments of `schema`.
+#[derive(Debug, Args)]
+pub struct SchemaArgs {
+    /// Of what
+    #[arg(value_enum)]
+    pub of: SchemaOf,
+}
+
+/// What has a schema.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum SchemaOf {
+    /// A scenario file
+    Scenario,
+    /// run.json
+    Run,
+    /// A line of trials.jsonl
+    Trial,
+    /// `report --format json`
+    Report,
+}
+
+/// Arguments of `completions`.
+#[derive(Debug, Args)]
+pub struct CompletionsArgs {
+    /// The shell
+    #[arg(value_enum)]
+    pub shell: clap_complete::Shell,
+}
+
+/// Arguments of `man`.
+#[derive(Debug, Args)]
+pub struct ManArgs {
+    /// The directory
+    pub directory: PathBuf,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,12 @@
+//! One file a subcommand.
+
+pub mod completions;
+pub mod doctor;
+pub mod kernel;
+pub mod man;
+pub mod node;
+pub mod plan;
+pub mod report;
+pub mod run;
+pub mod scenarios;
+pub mod schema;

@@ -1,0 +1,50 @@
+//! `vioperf plan`.
+
+use std::fmt::Write as _;
+use std::process::ExitCode;
+
+use vioperf_model::plan::Plan;
+use vioperf_model::scenario::Scenario;
+
+use crate::cli::PlanArgs;
+use crate::exit::Failure;
+use crate::output::Output;
+use crate::prepare;
+use crate::store::to_json;
+
+/// Shows the plan.
+pub fn execute(args: &PlanArgs, output: &Output) -> Result<ExitCode, Failure> {
+    let found = prepare::scenario(&args.scenario)?;
+    let plan = prepare::plan(&found.scenario);
+    let text = if args.json { to_json(&plan)? } else { describe(&found.scenario, &plan)? };
+    output.result(&text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn describe(scenario: &Scenario, plan: &Plan) -> Result<String, std::fmt::Error> {
+    let mut text = String::new();
+    let costs = prepare::likely_costs(scenario.guest.accel);
+    let estimate = plan.estimate(scenario.guest.reuse, costs);
+    writeln!(text, "{}\n{}\n", scenario.name, scenario.question)?;
+    writeln!(
+        text,
+        "{} cells x {} blocks = {} trials of {} + {} warm-up: about {}",
+        plan.cells.len(),
+        plan.blocks.len(),
+        plan.trial_count(),
+        scenario.workload.duration,
+        scenario.workload.warmup,
+        prepare::spoken(estimate),
+    )?;
+    if let Some(budget) = scenario.repeat.budget {
+        writeln!(text, "no block is begun that would not end within {budget}")?;
+    }
+    writeln!(text, "seed {} (the same order again: --seed {0})", plan.seed)?;
+    for (number, block) in plan.blocks.iter().enumerate() {
+        writeln!(text, "\nblock {}", number + 1)?;
+        for (position, &index) in block.iter().enumerate() {
+            writeln!(text, "{:>4}  {}", position + 1, plan.cells[index].id)?;
+        }
+    }
+    Ok(text)
+}

@@ -1,0 +1,25 @@
+//! `vioperf schema`.
+
+use std::process::ExitCode;
+
+use schemars::schema_for;
+use vioperf_analysis::RunAnalysis;
+use vioperf_model::record::{RunInfo, TrialRecord};
+use vioperf_model::scenario::Scenario;
+
+use crate::cli::{SchemaArgs, SchemaOf};
+use crate::exit::Failure;
+use crate::output::Output;
+use crate::store::to_json;
+
+/// Prints the schema.
+pub fn execute(args: &SchemaArgs, output: &Output) -> Result<ExitCode, Failure> {
+    let schema = match args.of {
+        SchemaOf::Scenario => schema_for!(Scenario),
+        SchemaOf::Run => schema_for!(RunInfo),
+        SchemaOf::Trial => schema_for!(TrialRecord),
+        SchemaOf::Report => schema_for!(RunAnalysis),
+    };
+    output.result(&to_json(&schema)?)?;
+    Ok(ExitCode::SUCCESS)
+}

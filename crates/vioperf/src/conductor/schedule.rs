@@ -1,0 +1,234 @@
+//! Walks the plan: which cell is tried when, how often, and when the run ends.
+
+use std::time::Duration;
+
+use vioperf_model::plan::{Cell, Plan};
+use vioperf_model::record::{
+    GuestSetup, Outcome, Party, RunEnding, SCHEMA_VERSION, Timeline, TrialRecord,
+};
+use vioperf_model::scenario::Repeat;
+
+use crate::interrupt::{Interrupt, Urgency, signal_name};
+use crate::store::StoreError;
+
+/// In how many blocks a testbed may fail to become ready before it is not tried any more.
+const HOPELESS_AFTER_BLOCKS: usize = 2;
+
+/// Where trials happen. The lab in earnest; a script in the scheduler's tests.
+pub trait Stage {
+    /// Makes the cell's testbed ready, or keeps it where it is, and conducts one trial.
+    ///
+    /// # Errors
+    /// Only what makes every further trial hopeless; a trial that fails is an [`Attempt`].
+    fn attempt(&mut self, cell: &Cell) -> anyhow::Result<Attempt>;
+}
+
+/// What came of one attempt.
+#[derive(Debug)]
+pub struct Attempt {
+    /// How far it came.
+    pub end: AttemptEnd,
+    /// How the guest came about.
+    pub guest: Option<GuestSetup>,
+    /// When it was measured.
+    pub timeline: Option<Timeline>,
+    /// What each party saw.
+    pub parties: Vec<Party>,
+}
+
+/// How far an attempt came.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AttemptEnd {
+    /// A trial that counts.
+    Completed,
+    /// A trial that does not count.
+    Void {
+        /// Why.
+        reason: String,
+        /// The last lines of the guest's console.
+        console_tail: Vec<String>,
+        /// Whether the testbed never became ready, so that its other cells would not either.
+        never_ready: bool,
+    },
+    /// The user interrupted: there was no trial.
+    Interrupted,
+}
+
+/// Wall clock and stop watch, handed in so that tests need no time.
+pub trait Clock {
+    /// Time since the run began.
+    fn elapsed(&self) -> Duration;
+    /// Now, in RFC 3339.
+    fn now(&self) -> String;
+}
+
+/// What happens to a run, as it happens: it is stored and shown.
+pub trait Audience {
+    /// A trial is about to begin.
+    fn trial_begins(&mut self, position: &Position<'_>);
+    /// A trial ended.
+    ///
+    /// # Errors
+    /// When its record cannot be stored, which ends the run.
+    fn trial_ended(
+        &mut self,
+        position: &Position<'_>,
+        record: &TrialRecord,
+    ) -> Result<(), StoreError>;
+}
+
+/// Where in the plan the run is.
+#[derive(Debug, Clone, Copy)]
+pub struct Position<'a> {
+    /// The block, from 0.
+    pub block: usize,
+    /// Trials of the plan that are behind.
+    pub done: usize,
+    /// Trials of the plan in all.
+    pub total: usize,
+    /// The cell.
+    pub cell: &'a Cell,
+    /// The attempt, from 1.
+    pub attempt: u32,
+}
+
+/// A run under way.
+pub struct Schedule<'a, S, A, C> {
+    /// The plan.
+    pub plan: &'a Plan,
+    /// How often.
+    pub repeat: &'a Repeat,
+    /// How long one block is thought to take before the first has told.
+    pub block_estimate: Duration,
+    /// Where.
+    pub stage: &'a mut S,
+    /// For whom.
+    pub audience: &'a mut A,
+    /// When.
+    pub clock: &'a C,
+    /// The user's wish to end.
+    pub interrupt: &'a Interrupt,
+    /// Number of records so far.
+    pub sequence: u32,
+    /// Cells whose testbed never became ready, with the block in which.
+    pub never_ready: Vec<(usize, usize)>,
+}
+
+impl<S: Stage, A: Audience, C: Clock> Schedule<'_, S, A, C> {
+    /// Runs the plan to its end, whatever end that is.
+    pub fn run(&mut self) -> RunEnding {
+        let plan = self.plan;
+        let mut done = 0;
+        for (block, order) in plan.blocks.iter().enumerate() {
+            if self.exceeds_budget(block) {
+                return RunEnding::BudgetUsed;
+            }
+            for &index in order {
+                if let Some(ending) = self.interrupted() {
+                    return ending;
+                }
+                if !self.is_hopeless(index, block)
+                    && let Err(ending) = self.measure(index, block, done)
+                {
+                    return ending;
+                }
+                done += 1;
+            }
+        }
+        RunEnding::Completed
+    }
+
+    /// Tries a cell until a trial counts or the attempts are used up.
+    fn measure(&mut self, index: usize, block: usize, done: usize) -> Result<(), RunEnding> {
+        let plan = self.plan;
+        let cell = &plan.cells[index];
+        let mut never_ready = false;
+        for attempt in 1..=self.repeat.attempts {
+            let position = Position { block, done, total: plan.trial_count(), cell, attempt };
+            self.audience.trial_begins(&position);
+            let started_after = self.clock.elapsed();
+            let started_at = self.clock.now();
+            let result = self
+                .stage
+                .attempt(cell)
+                .map_err(|error| RunEnding::Failed { message: format!("{error:#}") })?;
+            let outcome = match result.end {
+                AttemptEnd::Interrupted => {
+                    return Err(self.interrupted().unwrap_or(RunEnding::Interrupted {
+                        signal: "a signal".into(),
+                    }));
+                }
+                AttemptEnd::Completed => Outcome::Completed,
+                AttemptEnd::Void { reason, console_tail, never_ready: this } => {
+                    never_ready = this;
+                    Outcome::Void { reason, console_tail }
+                }
+            };
+            let completed = outcome == Outcome::Completed;
+            let record = TrialRecord {
+                schema_version: SCHEMA_VERSION,
+                sequence: self.sequence,
+                block: u32::try_from(block).unwrap_or(u32::MAX),
+                cell: cell.id.clone(),
+                attempt,
+                started_at,
+                started_after_ms: u64::try_from(started_after.as_millis()).unwrap_or(u64::MAX),
+                outcome,
+                guest: result.guest,
+                timeline: result.timeline,
+                parties: result.parties,
+            };
+            self.sequence += 1;
+            self.audience
+                .trial_ended(&position, &record)
+                .map_err(|error| RunEnding::Failed { message: error.to_string() })?;
+            if completed {
+                return Ok(());
+            }
+            if let Some(ending) = self.interrupted() {
+                return Err(ending);
+            }
+        }
+        if never_ready {
+            self.never_ready.push((index, block));
+        }
+        Ok(())
+    }
+
+    /// Whether the cell's testbed has failed to become ready in this block, or too often before:
+    /// waiting for it again would only use up the time of the others.
+    fn is_hopeless(&self, index: usize, block: usize) -> bool {
+        let cell = &self.plan.cells[index];
+        let mut failed_blocks: Vec<usize> = self
+            .never_ready
+            .iter()
+            .filter(|(other, _)| self.plan.cells[*other].shares_testbed_with(cell))
+            .map(|(_, block)| *block)
+            .collect();
+        failed_blocks.dedup();
+        failed_blocks.contains(&block) || failed_blocks.len() >= HOPELESS_AFTER_BLOCKS
+    }
+
+    /// Whether a further block would end after the budget, going by the blocks so far.
+    fn exceeds_budget(&self, block: usize) -> bool {
+        let Some(budget) = self.repeat.budget else { return false };
+        let elapsed = self.clock.elapsed();
+        let per_block = match u32::try_from(block) {
+            Ok(blocks) if blocks > 0 => elapsed / blocks,
+            _ => self.block_estimate,
+        };
+        // The first block is always measured: a run without a result answers nothing.
+        block > 0 && elapsed + per_block > budget.as_duration()
+    }
+
+    fn interrupted(&self) -> Option<RunEnding> {
+        if self.interrupt.urgency() == Urgency::None {
+            return None;
+        }
+        let signal = self.interrupt.signal().map_or("a signal", signal_name);
+        Some(RunEnding::Interrupted { signal: signal.to_owned() })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,34 @@
+//! Which kernel the guests of a plan boot.
+
+use std::path::Path;
+
+use anyhow::Result;
+use nix::sys::utsname::uname;
+use vioperf_lab::kernel::{ALWAYS_NEEDED, GuestKernel, find};
+use vioperf_model::nic::NicModel;
+
+use crate::paths;
+
+/// Finds a kernel that drives all of `models`: `image` (with `modules`) where it is given, else the
+/// host's own, else a fetched one.
+///
+/// # Errors
+/// With what each kernel that was looked at lacks.
+pub fn find(
+    image: Option<&str>,
+    modules: Option<&str>,
+    models: impl IntoIterator<Item = NicModel>,
+) -> Result<GuestKernel> {
+    let mut wanted = ALWAYS_NEEDED.to_vec();
+    wanted.extend(models.into_iter().map(|model| model.row().module));
+    let running = uname()?.release().to_string_lossy().into_owned();
+    let request = find::Request {
+        image: image.map(Path::new),
+        modules: modules.map(Path::new),
+        root: Path::new("/"),
+        running: &running,
+        cache: &paths::kernel_cache()?,
+        wanted: &wanted,
+    };
+    Ok(find::find(&request)?)
+}

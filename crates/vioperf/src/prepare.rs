@@ -1,0 +1,55 @@
+//! From the command line to a plan.
+
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::path::Path;
+
+use vioperf_model::plan::{Costs, Plan};
+use vioperf_model::scenario::{Accel, Scenario};
+use vioperf_model::scenario_file::Override;
+
+use crate::cli::ScenarioArgs;
+use crate::exit::Failure;
+use crate::scenarios::{self, Found};
+
+/// Finds the scenario and applies what the command line changes in it.
+pub fn scenario(args: &ScenarioArgs) -> Result<Found, Failure> {
+    let mut overrides = args.overrides.clone();
+    let mut option = |name: &str, section: &str, key: &str, value: Option<toml::Value>| {
+        overrides.extend(value.map(|value| Override::option(name, section, key, value)));
+    };
+    option("--blocks", "repeat", "blocks", args.blocks.map(Into::into));
+    option("--budget", "repeat", "budget", args.budget.map(|span| span.to_string().into()));
+    // TOML's integers are signed; a seed beyond them is no better than one within.
+    let seed = args.seed.map(|seed| i64::try_from(seed & (u64::MAX >> 1)).unwrap_or(0));
+    option("--seed", "repeat", "seed", seed.map(Into::into));
+    option("--kernel", "guest", "kernel", args.kernel.clone().map(Into::into));
+    option("--qemu", "guest", "qemu", args.qemu.clone().map(Into::into));
+    scenarios::find(&args.scenario, &overrides).map_err(Failure::Usage)
+}
+
+/// Expands the scenario, with its own seed or a drawn one.
+pub fn plan(scenario: &Scenario) -> Plan {
+    Plan::new(scenario, scenario.repeat.seed.unwrap_or_else(draw_seed))
+}
+
+/// Short enough to be typed again. The order of a plan needs no better randomness than the one
+/// that the standard library keys its hash maps with.
+fn draw_seed() -> u64 {
+    RandomState::new().build_hasher().finish() % 1_000_000
+}
+
+/// What a plan's parts are thought to take before anything was tried.
+pub fn likely_costs(accel: Accel) -> &'static Costs {
+    let kvm = accel != Accel::Tcg && Path::new("/dev/kvm").exists();
+    if kvm { &Costs::KVM } else { &Costs::TCG }
+}
+
+/// A duration as people say it.
+pub fn spoken(duration: std::time::Duration) -> String {
+    let seconds = duration.as_secs();
+    match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
+        (0, 0, s) => format!("{s} s"),
+        (0, m, s) => format!("{m} min {s:02} s"),
+        (h, m, _) => format!("{h} h {m:02} min"),
+    }
+}

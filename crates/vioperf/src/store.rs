@@ -1,0 +1,261 @@
+//! The run directory: `run.json` and `trials.jsonl`.
+//!
+//! Records are appended and synced one by one, so that a run that dies loses nothing it had
+//! finished; `run.json` is replaced whole, so that a reader never sees half of it.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use vioperf_model::record::{RunInfo, SCHEMA_VERSION, TrialRecord};
+
+/// File name of [`RunInfo`].
+pub const RUN_FILE: &str = "run.json";
+/// File name of the trial records.
+pub const TRIALS_FILE: &str = "trials.jsonl";
+
+/// A run directory that cannot be written or read.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The directory already holds a run.
+    #[error("{} already holds a run; give another --out", .0.display())]
+    Taken(PathBuf),
+    /// The system refused.
+    #[error("cannot {action} {}: {source}{}", path.display(), advice(source))]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// The directory holds no run.
+    #[error("{} holds no run (no {RUN_FILE}); name a directory that `vioperf run` wrote", .0.display())]
+    NoRun(PathBuf),
+    /// `run.json` does not parse.
+    #[error(
+        "{} is damaged ({message}): without it the trials beside it cannot be read",
+        path.display()
+    )]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What the parser says.
+        message: String,
+    },
+    /// A later vioperf wrote it.
+    #[error(
+        "{} was written by a newer vioperf (schema version {found}, this one reads up to \
+         {SCHEMA_VERSION}): update vioperf to read it",
+        path.display()
+    )]
+    Newer {
+        /// The file.
+        path: PathBuf,
+        /// Its version.
+        found: u64,
+    },
+}
+
+fn advice(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            "; make room, or give --out on another disk"
+        }
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+            "; give --out a directory that you may write"
+        }
+        _ => "",
+    }
+}
+
+fn io_error<'a>(action: &'static str, path: &'a Path) -> impl FnOnce(io::Error) -> StoreError + 'a {
+    move |source| StoreError::Io { action, path: path.to_owned(), source }
+}
+
+/// A run directory being written.
+#[derive(Debug)]
+pub struct RunDirectory {
+    path: PathBuf,
+    trials: File,
+}
+
+impl RunDirectory {
+    /// Makes the directory and its two files.
+    ///
+    /// # Errors
+    /// [`StoreError::Taken`] when a run is there already, else what the system refused.
+    pub fn create(path: &Path, info: &RunInfo) -> Result<Self, StoreError> {
+        fs::create_dir_all(path).map_err(io_error("create the run directory", path))?;
+        let run_file = path.join(RUN_FILE);
+        let trials_file = path.join(TRIALS_FILE);
+        if run_file.exists() || trials_file.exists() {
+            return Err(StoreError::Taken(path.to_owned()));
+        }
+        let trials = OpenOptions::new()
+            .append(true)
+            .create_new(true)
+            .open(&trials_file)
+            .map_err(io_error("create", &trials_file))?;
+        let directory = Self { path: path.to_owned(), trials };
+        directory.write_info(info)?;
+        Ok(directory)
+    }
+
+    /// The directory.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Replaces `run.json`.
+    ///
+    /// # Errors
+    /// What the system refused; the former `run.json` then still stands.
+    pub fn write_info(&self, info: &RunInfo) -> Result<(), StoreError> {
+        let mut text = serde_json::to_string_pretty(info)
+            .map_err(|error| io_error("write", &self.path)(error.into()))?;
+        text.push('\n');
+        self.write_whole(RUN_FILE, text.as_bytes())
+    }
+
+    /// Writes a file of the run directory whole or not at all.
+    ///
+    /// # Errors
+    /// What the system refused.
+    pub fn write_whole(&self, name: &str, content: &[u8]) -> Result<(), StoreError> {
+        let path = self.path.join(name);
+        let unfinished = self.path.join(format!(".{name}.unfinished"));
+        let written = File::create(&unfinished)
+            .and_then(|mut file| {
+                file.write_all(content)?;
+                file.sync_all()
+            })
+            .and_then(|()| fs::rename(&unfinished, &path));
+        if written.is_err() {
+            // The half-written file is of no use to anyone; that it stays is the lesser trouble.
+            let _ = fs::remove_file(&unfinished);
+        }
+        written.map_err(io_error("write", &path))
+    }
+
+    /// Appends a record and syncs it to the disk.
+    ///
+    /// # Errors
+    /// What the system refused.
+    pub fn append(&mut self, record: &TrialRecord) -> Result<(), StoreError> {
+        let path = self.path.join(TRIALS_FILE);
+        let write = |trials: &mut File| {
+            let mut line = serde_json::to_vec(record)?;
+            line.push(b'\n');
+            let whole = trials.metadata()?.len();
+            let written = trials.write_all(&line).and_then(|()| trials.sync_data());
+            if written.is_err() {
+                // Half a record would only be reported as damage.
+                trials.set_len(whole)?;
+            }
+            written
+        };
+        write(&mut self.trials).map_err(io_error("append a record to", &path))
+    }
+}
+
+/// A run as it was read back.
+#[derive(Debug)]
+pub struct StoredRun {
+    /// `run.json`.
+    pub info: RunInfo,
+    /// The records that are whole.
+    pub trials: Vec<TrialRecord>,
+    /// What could not be read, for a person.
+    pub damage: Vec<String>,
+}
+
+/// The longest line of `trials.jsonl` that is read; a record of an hour's trial is far shorter.
+const MAX_RECORD_BYTES: u64 = 1 << 30;
+
+/// Reads a run directory; records that are damaged are left out and named.
+///
+/// # Errors
+/// When there is no run, `run.json` is damaged, or a newer vioperf wrote it.
+pub fn read(path: &Path) -> Result<StoredRun, StoreError> {
+    let run_file = path.join(RUN_FILE);
+    let text = match fs::read(&run_file) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return Err(StoreError::NoRun(path.to_owned()));
+        }
+        Err(error) => return Err(io_error("read", &run_file)(error)),
+    };
+    let info: RunInfo = match parse_versioned(&text) {
+        Ok(info) => info,
+        Err(Unreadable::Newer(found)) => return Err(StoreError::Newer { path: run_file, found }),
+        Err(Unreadable::Damaged(message)) => {
+            return Err(StoreError::Damaged { path: run_file, message });
+        }
+    };
+    let (trials, damage) = read_trials(&path.join(TRIALS_FILE))?;
+    Ok(StoredRun { info, trials, damage })
+}
+
+fn read_trials(path: &Path) -> Result<(Vec<TrialRecord>, Vec<String>), StoreError> {
+    let mut trials = Vec::new();
+    let mut damage = Vec::new();
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            damage.push(format!("{} is missing: no trial can be reported", path.display()));
+            return Ok((trials, damage));
+        }
+        Err(error) => return Err(io_error("read", path)(error)),
+    };
+    let mut reader = BufReader::new(file);
+    for number in 1.. {
+        let mut line = Vec::new();
+        let read = io::Read::take(&mut reader, MAX_RECORD_BYTES)
+            .read_until(b'\n', &mut line)
+            .map_err(io_error("read", path))?;
+        if read == 0 {
+            break;
+        }
+        match parse_versioned(&line) {
+            Ok(record) => trials.push(record),
+            Err(Unreadable::Newer(found)) => {
+                return Err(StoreError::Newer { path: path.to_owned(), found });
+            }
+            Err(Unreadable::Damaged(message)) => {
+                let cut = if line.ends_with(b"\n") { "damaged" } else { "cut off" };
+                damage.push(format!("{}:{number}: record {cut}, left out ({message})", path.display()));
+            }
+        }
+    }
+    Ok((trials, damage))
+}
+
+enum Unreadable {
+    Newer(u64),
+    Damaged(String),
+}
+
+/// Looks at the version before the rest: what a newer writer wrote is not called damaged.
+fn parse_versioned<T: DeserializeOwned>(text: &[u8]) -> Result<T, Unreadable> {
+    #[derive(serde::Deserialize)]
+    struct Versioned {
+        schema_version: u64,
+    }
+    let damaged = |error: serde_json::Error| Unreadable::Damaged(error.to_string());
+    let version: Versioned = serde_json::from_slice(text).map_err(damaged)?;
+    if version.schema_version > u64::from(SCHEMA_VERSION) {
+        return Err(Unreadable::Newer(version.schema_version));
+    }
+    serde_json::from_slice(text).map_err(damaged)
+}
+
+/// Pretty JSON with a final newline, as every JSON output of vioperf is.
+pub fn to_json<T: Serialize>(value: &T) -> serde_json::Result<String> {
+    let mut text = serde_json::to_string_pretty(value)?;
+    text.push('\n');
+    Ok(text)
+}
