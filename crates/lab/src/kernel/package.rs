@@ -53,11 +53,13 @@ const LEFT_OUT: &[&str] = &[
     "drivers/net/fddi/",
     "drivers/net/hamradio/",
     "drivers/net/ieee802154/",
+    "drivers/net/phy/",
     "drivers/net/wireless/",
     "drivers/net/wwan/",
     "net/6lowpan/",
     "net/atm/",
     "net/ax25/",
+    "net/batman-adv/",
     "net/bluetooth/",
     "net/can/",
     "net/ceph/",
@@ -66,8 +68,12 @@ const LEFT_OUT: &[&str] = &[
     "net/mac802154/",
     "net/netrom/",
     "net/nfc/",
+    "net/rds/",
     "net/rose/",
     "net/rxrpc/",
+    "net/smc/",
+    "net/sunrpc/",
+    "net/tipc/",
     "net/wireless/",
 ];
 
@@ -119,6 +125,8 @@ fn unpack_tar(data: impl Read, into: &Path) -> Result<Option<String>, Unpack> {
         let target = into.join(target);
         write_out(&mut entry, &target)?;
     }
+    // Only at its end does a compressed stream tell whether its checksums hold.
+    io::copy(&mut archive.into_inner(), &mut io::sink()).map_err(Unpack::Read)?;
     Ok(release)
 }
 
