@@ -20,6 +20,7 @@ mod interrupt;
 mod output;
 mod paths;
 mod prepare;
+mod provenance;
 mod report;
 mod scenarios;
 mod store;
