@@ -1,1 +1,20 @@
-//! Placeholder.
+//! One end of the traffic: executes loads and samples counters, told over one byte channel.
+//!
+//! [`serve`] is the whole of it: a message loop on one thread, beside it the threads of the load
+//! and one that samples. Nothing here outlives the channel: when it closes, what runs is stopped.
+
+mod clock;
+mod interface;
+mod load;
+mod machine;
+mod sample;
+mod scheduling;
+mod serve;
+mod stdio;
+mod trial;
+
+pub use interface::bring_loopback_up;
+pub use machine::{Machine, OrdinaryMachine};
+pub use scheduling::raise_priority;
+pub use serve::{Ending, serve};
+pub use stdio::serve_stdio;

@@ -1,0 +1,42 @@
+//! The requests that alter the whole machine, which is ours.
+
+use nix::errno::Errno;
+use nix::sys::time::TimeSpec;
+use nix::time::{ClockId, clock_settime};
+use vioperf_node::Machine;
+
+use crate::modules::{Manifest, ModuleError};
+
+/// Why a request about the machine failed.
+#[derive(Debug, thiserror::Error)]
+pub enum GuestError {
+    #[error(transparent)]
+    Module(#[from] ModuleError),
+    #[error("cannot set the wall clock to {unix_ns} ns since 1970: {errno}")]
+    Clock { unix_ns: u64, errno: Errno },
+}
+
+/// A lab guest.
+pub struct Guest {
+    manifest: Manifest,
+}
+
+impl Guest {
+    pub fn new(manifest: Manifest) -> Self {
+        Self { manifest }
+    }
+}
+
+impl Machine for Guest {
+    type Error = GuestError;
+
+    fn set_wall_clock(&mut self, unix_ns: u64) -> Result<(), GuestError> {
+        let time = std::time::Duration::from_nanos(unix_ns);
+        clock_settime(ClockId::CLOCK_REALTIME, TimeSpec::from_duration(time))
+            .map_err(|errno| GuestError::Clock { unix_ns, errno })
+    }
+
+    fn load_modules(&mut self, names: &[String]) -> Result<(), GuestError> {
+        names.iter().try_for_each(|name| Ok(self.manifest.load(name)?))
+    }
+}

@@ -1,0 +1,87 @@
+//! The loads: what they have in common, and the table that finds one by its kind.
+
+mod control;
+mod tcp_info;
+mod tcp_stream;
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use vioperf_model::sample::LoadOutcome;
+use vioperf_model::units::ByteSize;
+use vioperf_model::wire::Role;
+use vioperf_model::workload::{Workload, WorkloadKind};
+
+pub(crate) use control::LoadControl;
+
+/// One node's part in a load. Made ready by its constructor; dropping it stops and closes everything.
+pub(crate) trait Load {
+    /// Where a receiver listens.
+    fn port(&self) -> Option<u16>;
+
+    /// Its counters, and the means to stop it from any thread.
+    fn control(&self) -> &Arc<LoadControl>;
+
+    /// Waits, bounded, until everything stands that the peer has to establish.
+    fn await_peer(&mut self) -> Result<(), LoadError>;
+
+    /// Sets it going.
+    fn begin(&mut self) -> Result<(), LoadError>;
+
+    /// Ends it, if it did not by itself, and says how it went.
+    fn end(&mut self) -> LoadOutcome;
+}
+
+/// Makes the load ready that a workload asks for.
+pub(crate) fn prepare(role: &Role, workload: &Workload) -> Result<Box<dyn Load>, LoadError> {
+    match workload.kind {
+        WorkloadKind::TcpStream => Ok(Box::new(tcp_stream::TcpStreams::prepare(role, workload)?)),
+    }
+}
+
+/// Why a load could not be made ready.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum LoadError {
+    #[error("{what} cannot be {value}: {advice}")]
+    Parameter { what: &'static str, value: String, advice: String },
+    #[error("cannot listen on {address}: {source}; is that an address of this machine?")]
+    Listen { address: IpAddr, source: io::Error },
+    #[error(
+        "cannot connect stream {number} of {streams} to {peer}: {source}; \
+         is the receiver ready and its network reachable from here?"
+    )]
+    Connect { peer: SocketAddr, number: usize, streams: usize, source: io::Error },
+    #[error(
+        "{arrived} of {streams} connections arrived within {waited:?}: did the sender prepare, with \
+         the same number of streams?"
+    )]
+    Missing { arrived: usize, streams: usize, waited: Duration },
+    #[error("cannot accept connection {number} of {streams}: {source}")]
+    Accept { number: usize, streams: usize, source: io::Error },
+    #[error(
+        "{option} of {asked} was asked for, the kernel allows {given}: raise sysctl {sysctl} to at \
+         least {}", .asked.as_bytes()
+    )]
+    SocketBuffer { option: &'static str, asked: ByteSize, given: ByteSize, sysctl: &'static str },
+    #[error("cannot {step}: {source}{}", limit_hint(source))]
+    System { step: &'static str, source: io::Error },
+}
+
+impl LoadError {
+    /// For `map_err`: a system call that has no peer or address to name.
+    fn system<E: Into<io::Error>>(step: &'static str) -> impl FnOnce(E) -> Self {
+        move |source| Self::System { step, source: source.into() }
+    }
+}
+
+fn limit_hint(error: &io::Error) -> &'static str {
+    match error.raw_os_error() {
+        Some(libc::EMFILE) => {
+            "; ask for fewer streams or raise the limit of open files (ulimit -n)"
+        }
+        Some(libc::EAGAIN) => "; ask for fewer streams or raise the limit of processes (ulimit -u)",
+        _ => "",
+    }
+}

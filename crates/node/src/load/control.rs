@@ -1,0 +1,113 @@
+//! How the threads of a load are counted and stopped.
+
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use nix::sys::eventfd::{EfdFlags, EventFd};
+use vioperf_model::sample::LoadCounters;
+
+use super::LoadError;
+
+/// What one thread has moved. Written by that thread alone, on cache lines of its own (two, as
+/// processors fetch them in pairs), so that counting costs no traffic between cores.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub(crate) struct ThreadCounters {
+    bytes: AtomicU64,
+    calls: AtomicU64,
+}
+
+impl ThreadCounters {
+    /// Counts one call. For the owning thread only: no read-modify-write is needed then.
+    pub(crate) fn count(&self, bytes: u64) {
+        self.bytes.store(self.bytes.load(Ordering::Relaxed) + bytes, Ordering::Relaxed);
+        self.calls.store(self.calls.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    }
+}
+
+/// Shared between a load's threads, the sampler and the message loop.
+#[derive(Debug)]
+pub(crate) struct LoadControl {
+    counters: Vec<ThreadCounters>,
+    stopping: AtomicBool,
+    abandoned: AtomicBool,
+    arrived: AtomicUsize,
+    ended_early: Mutex<Option<String>>,
+    /// Readable from the moment of stopping, for threads that sleep in epoll or poll.
+    wake: EventFd,
+}
+
+impl LoadControl {
+    pub(crate) fn new(threads: usize) -> Result<Self, LoadError> {
+        let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
+        Ok(Self {
+            counters: std::iter::repeat_with(ThreadCounters::default).take(threads).collect(),
+            stopping: AtomicBool::new(false),
+            abandoned: AtomicBool::new(false),
+            arrived: AtomicUsize::new(0),
+            ended_early: Mutex::new(None),
+            wake: EventFd::from_value_and_flags(0, flags)
+                .map_err(LoadError::system("create an eventfd"))?,
+        })
+    }
+
+    /// The counters of each thread.
+    pub(crate) fn counters(&self) -> &[ThreadCounters] {
+        &self.counters
+    }
+
+    /// What all threads have moved so far.
+    pub(crate) fn moved(&self) -> LoadCounters {
+        self.counters.iter().fold(LoadCounters::default(), |sum, thread| LoadCounters {
+            bytes: sum.bytes + thread.bytes.load(Ordering::Relaxed),
+            calls: sum.calls + thread.calls.load(Ordering::Relaxed),
+        })
+    }
+
+    /// Tells every thread to end.
+    pub(crate) fn stop(&self) {
+        self.stopping.store(true, Ordering::Release);
+        // Fails only when the counter is full, and then it is readable as wanted.
+        let _ = self.wake.write(1);
+    }
+
+    /// Tells every thread to end and to close its connections: nobody asked in time.
+    pub(crate) fn abandon(&self, reason: String) {
+        self.note_early_end(reason);
+        self.abandoned.store(true, Ordering::Release);
+        self.stop();
+    }
+
+    pub(crate) fn stopping(&self) -> bool {
+        self.stopping.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn abandoned(&self) -> bool {
+        self.abandoned.load(Ordering::Acquire)
+    }
+
+    /// Remembers how many connections stand, for a message when they are too few.
+    pub(crate) fn note_arrived(&self, connections: usize) {
+        self.arrived.store(connections, Ordering::Relaxed);
+    }
+
+    pub(crate) fn arrived(&self) -> usize {
+        self.arrived.load(Ordering::Relaxed)
+    }
+
+    /// Remembers why the load did not run to its end; the first reason is the cause of the others.
+    pub(crate) fn note_early_end(&self, reason: String) {
+        let mut noted = self.ended_early.lock().unwrap_or_else(PoisonError::into_inner);
+        noted.get_or_insert(reason);
+    }
+
+    pub(crate) fn ended_early(&self) -> Option<String> {
+        self.ended_early.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Becomes readable when the load shall stop, and stays so.
+    pub(crate) fn wake(&self) -> BorrowedFd<'_> {
+        self.wake.as_fd()
+    }
+}

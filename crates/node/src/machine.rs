@@ -1,0 +1,37 @@
+//! What only a machine of our own may be asked for.
+
+use std::fmt::Display;
+
+/// The requests that alter the whole machine: a lab guest carries them out, everything else refuses.
+pub trait Machine {
+    /// Why a request failed, and what to do.
+    type Error: Display;
+
+    /// Sets the wall clock, in nanoseconds since the Unix epoch.
+    ///
+    /// # Errors
+    /// When this machine is not ours to alter, or the kernel refuses.
+    fn set_wall_clock(&mut self, unix_ns: u64) -> Result<(), Self::Error>;
+
+    /// Loads kernel modules together with what they depend on.
+    ///
+    /// # Errors
+    /// When this machine is not ours to alter, a module is not there, or the kernel refuses it.
+    fn load_modules(&mut self, names: &[String]) -> Result<(), Self::Error>;
+}
+
+/// A machine that is not ours: a host, a namespace of it, somebody's server.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct OrdinaryMachine;
+
+impl Machine for OrdinaryMachine {
+    type Error = &'static str;
+
+    fn set_wall_clock(&mut self, _: u64) -> Result<(), Self::Error> {
+        Err("the wall clock is set only in a lab guest; this node runs on an ordinary machine")
+    }
+
+    fn load_modules(&mut self, _: &[String]) -> Result<(), Self::Error> {
+        Err("modules are loaded only in a lab guest; on this machine use modprobe")
+    }
+}

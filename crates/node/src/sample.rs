@@ -1,0 +1,97 @@
+//! What a node reads while the load runs. Each group of counters is a reader that keeps its files
+//! open, and a pure function of what they say.
+
+mod cores;
+mod interfaces;
+mod kept_file;
+pub(crate) mod sampler;
+mod tcp;
+mod threads;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use vioperf_model::sample::{LoadCounters, Sample};
+use vioperf_model::wire::WatchedProcess;
+
+use crate::clock::monotonic_ns;
+
+/// Why a group of counters cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ReadError {
+    #[error("{}: {source}", path.display())]
+    File { path: PathBuf, source: io::Error },
+    #[error("{}: not understood: `{line}`", path.display())]
+    Format { path: PathBuf, line: String },
+    #[error(transparent)]
+    Netlink(#[from] vioperf_netlink::NetlinkError),
+}
+
+/// Why sampling cannot be set up at all.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SourcesError {
+    #[error("cannot watch process {pid} (`{label}`): {source}; is it still running?")]
+    Process { label: String, pid: i32, source: ReadError },
+}
+
+/// Every group of counters, each with its files open.
+pub(crate) struct Sources {
+    cores: Option<cores::Reader>,
+    interfaces: Option<interfaces::Reader>,
+    tcp: Option<tcp::Reader>,
+    threads: Option<threads::Reader>,
+    absent: BTreeMap<String, String>,
+}
+
+impl Sources {
+    /// Opens what is there; what is not is noted with its reason. `proc` is `/proc` but in tests.
+    ///
+    /// Network counters are those of the calling thread's network namespace, for good.
+    pub(crate) fn open(proc: &Path, processes: &[WatchedProcess]) -> Result<Self, SourcesError> {
+        let mut absent = BTreeMap::new();
+        let threads = match processes {
+            [] => None,
+            _ => Some(threads::Reader::open(proc, processes, &mut absent)?),
+        };
+        Ok(Self {
+            cores: noting("cores", cores::Reader::open(proc), &mut absent),
+            interfaces: noting("interfaces", interfaces::Reader::open(), &mut absent),
+            tcp: noting("tcp", tcp::Reader::open(proc), &mut absent),
+            threads,
+            absent,
+        })
+    }
+
+    /// Reads everything once.
+    pub(crate) fn read(&mut self, load: Option<LoadCounters>) -> Sample {
+        let absent = &mut self.absent;
+        Sample {
+            monotonic_ns: monotonic_ns(),
+            load,
+            interfaces: self
+                .interfaces
+                .as_mut()
+                .and_then(|reader| noting("interfaces", reader.read(), absent)),
+            cores: self.cores.as_mut().and_then(|reader| noting("cores", reader.read(), absent)),
+            tcp: self.tcp.as_mut().and_then(|reader| noting("tcp", reader.read(), absent)),
+            threads: self.threads.as_mut().map(threads::Reader::read),
+        }
+    }
+
+    /// What could not be read, and why.
+    pub(crate) fn into_absent(self) -> BTreeMap<String, String> {
+        self.absent
+    }
+}
+
+/// What was read, or nothing and the reason noted once.
+fn noting<T>(
+    group: &str,
+    outcome: Result<T, ReadError>,
+    absent: &mut BTreeMap<String, String>,
+) -> Option<T> {
+    outcome
+        .map_err(|error| absent.entry(group.to_owned()).or_insert_with(|| error.to_string()))
+        .ok()
+}

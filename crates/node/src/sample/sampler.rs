@@ -1,0 +1,189 @@
+//! The thread that samples while the load runs, and ends the load when its time is over.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use vioperf_model::sample::Sample;
+use vioperf_model::units::TimeSpan;
+use vioperf_model::wire::MAX_SAMPLES;
+
+use super::Sources;
+use crate::load::LoadControl;
+
+/// Samples, and the groups of counters that are missing in them with the reason.
+pub(crate) type Sampled = (Vec<Sample>, BTreeMap<String, String>);
+
+/// A running sampler; dropping it ends it.
+pub(crate) struct Sampler {
+    stop: Arc<StopSignal>,
+    thread: Option<JoinHandle<Sampled>>,
+}
+
+impl Sampler {
+    /// Takes the first sample, then one every `interval`. At the deadline the load is abandoned.
+    pub(crate) fn start(
+        mut sources: Sources,
+        load: Option<Arc<LoadControl>>,
+        interval: TimeSpan,
+        deadline: TimeSpan,
+    ) -> io::Result<Self> {
+        let stop = Arc::new(StopSignal::default());
+        let began = Instant::now();
+        let first = sources.read(load.as_ref().map(|load| load.moved()));
+        let ticks = Ticks {
+            began,
+            interval: interval.as_duration(),
+            deadline: deadline.as_duration(),
+            stop: stop.clone(),
+        };
+        let thread = std::thread::Builder::new()
+            .name("sampler".to_owned())
+            .spawn(move || ticks.sample(sources, load.as_deref(), first))?;
+        Ok(Self { stop, thread: Some(thread) })
+    }
+
+    /// Takes the last sample and hands over all.
+    pub(crate) fn stop(mut self) -> Sampled {
+        self.stop.give();
+        let sampled = self.thread.take().and_then(|thread| thread.join().ok());
+        sampled.unwrap_or_else(|| {
+            let lost = ("samples".to_owned(), "the sampling thread died".to_owned());
+            (Vec::new(), BTreeMap::from([lost]))
+        })
+    }
+}
+
+impl Drop for Sampler {
+    fn drop(&mut self) {
+        self.stop.give();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Given once; a thread can wait for it up to a point in time.
+#[derive(Debug, Default)]
+struct StopSignal {
+    given: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl StopSignal {
+    fn give(&self) {
+        *self.given.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.changed.notify_all();
+    }
+
+    /// Whether it was given before that time came (none: waits for it without end).
+    fn given_before(&self, time: Option<Instant>) -> bool {
+        let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
+        while !*given {
+            given = match time.map(|time| time.saturating_duration_since(Instant::now())) {
+                Some(Duration::ZERO) => return false,
+                Some(left) => {
+                    let woken = self.changed.wait_timeout(given, left);
+                    woken.unwrap_or_else(PoisonError::into_inner).0
+                }
+                None => self.changed.wait(given).unwrap_or_else(PoisonError::into_inner),
+            };
+        }
+        true
+    }
+}
+
+/// When to sample: at multiples of the interval since the beginning, so that delays do not add up.
+struct Ticks {
+    began: Instant,
+    interval: Duration,
+    deadline: Duration,
+    stop: Arc<StopSignal>,
+}
+
+impl Ticks {
+    fn sample(self, mut sources: Sources, load: Option<&LoadControl>, first: Sample) -> Sampled {
+        let mut samples = vec![first];
+        let mut deadline = self.began.checked_add(self.deadline);
+        loop {
+            let due = self.next_tick().filter(|_| samples.len() + 1 < MAX_SAMPLES);
+            let until = due.into_iter().chain(deadline).min();
+            let stopped = self.stop.given_before(until);
+            if !stopped && deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                deadline = None;
+                if let Some(load) = load {
+                    load.abandon(format!(
+                        "no Stop came within the deadline of {:?}",
+                        self.deadline
+                    ));
+                }
+                continue;
+            }
+            samples.push(sources.read(load.map(LoadControl::moved)));
+            if stopped {
+                return (samples, sources.into_absent());
+            }
+        }
+    }
+
+    /// The next multiple of the interval that is still to come: those that were missed are left out.
+    fn next_tick(&self) -> Option<Instant> {
+        let elapsed = self.began.elapsed();
+        let interval = self.interval.as_nanos().max(1);
+        let tick = (elapsed.as_nanos() / interval + 1).checked_mul(interval)?;
+        self.began.checked_add(Duration::from_nanos(u64::try_from(tick).ok()?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    fn sources() -> Sources {
+        Sources::open(Path::new("/proc"), &[]).unwrap()
+    }
+
+    #[test]
+    fn samples_at_the_start_at_every_tick_and_at_the_end() {
+        let millisecond = TimeSpan::from_millis;
+        let sampler =
+            Sampler::start(sources(), None, millisecond(20), millisecond(60_000)).unwrap();
+        std::thread::sleep(Duration::from_millis(110));
+        let (samples, absent) = sampler.stop();
+        assert!(absent.is_empty(), "{absent:?}");
+        assert!((3..=7).contains(&samples.len()), "{} samples", samples.len());
+        let times: Vec<u64> = samples.iter().map(|sample| sample.monotonic_ns).collect();
+        assert!(times.is_sorted(), "{times:?}");
+        assert!(samples.iter().all(|sample| sample.cores.is_some() && sample.tcp.is_some()));
+    }
+
+    #[test]
+    fn the_deadline_abandons_the_load_and_sampling_goes_on() {
+        let load = Arc::new(LoadControl::new(1).unwrap());
+        let millisecond = TimeSpan::from_millis;
+        let sampler =
+            Sampler::start(sources(), Some(load.clone()), millisecond(10), millisecond(30))
+                .unwrap();
+        while !load.abandoned() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert!(load.ended_early().unwrap().contains("30ms"));
+        let (samples, _) = sampler.stop();
+        assert!(samples.len() >= 3);
+    }
+
+    #[test]
+    fn missed_ticks_are_left_out() {
+        let ticks = Ticks {
+            began: Instant::now().checked_sub(Duration::from_millis(1055)).unwrap(),
+            interval: Duration::from_millis(100),
+            deadline: Duration::ZERO,
+            stop: Arc::default(),
+        };
+        assert_eq!(ticks.next_tick().unwrap() - ticks.began, Duration::from_millis(1100));
+    }
+}
