@@ -1,1 +1,19 @@
-//! Placeholder.
+//! The only part of vioperf that alters the host: namespaces, links, guests.
+//!
+//! The way of a lab: [`sandbox::enter`] splits the program in two and puts the inner half into
+//! namespaces without a name; [`Lab::bring_up`] makes the switch and the endpoints there;
+//! [`Lab::boot_template`] boots a guest without a NIC, whose agent the caller talks to; from its
+//! snapshot [`Lab::start_guest`] restores guests and plugs NICs into them. What comes back is byte
+//! channels and process ids; what is said over the channels is none of this crate's business.
+
+mod bring_up;
+pub mod console;
+pub mod initramfs;
+pub mod kernel;
+pub mod namespace;
+pub mod qemu;
+pub mod sandbox;
+pub mod switch;
+pub mod tap;
+
+pub use bring_up::{ENDPOINT_INTERFACE, Endpoint, Lab, LabError, LabSpec, Observer};

@@ -1,0 +1,231 @@
+//! The composition that a conductor works with: switch, endpoints, guests.
+
+use std::io;
+use std::os::unix::net::UnixStream;
+
+use nix::unistd::Pid;
+use vioperf_model::scenario::SwitchKind;
+use vioperf_netlink::{Mac, NamespaceRef, NetlinkError, Socket};
+
+use crate::namespace::{self, Place, Process, ProcessCommand, SpawnError};
+use crate::qemu::{
+    BootImage, Booted, Fault, Guest, GuestError, GuestSource, Hypervisor, NicSpec, Shape, guest,
+    snapshot,
+};
+use crate::sandbox::Sandbox;
+use crate::switch::{self, FarEnd, Switch, SwitchError};
+use crate::tap::{Tap, TapError};
+
+/// Name of an endpoint's interface in its namespace.
+pub const ENDPOINT_INTERFACE: &str = "eth0";
+
+/// What a lab is made of.
+#[derive(Debug, Clone)]
+pub struct LabSpec {
+    /// What connects the endpoints.
+    pub switch: SwitchKind,
+    /// MTU of the switch and of the endpoints, in bytes.
+    pub mtu: u32,
+    /// The far end of every load, in a namespace of its own.
+    pub peer: ProcessCommand,
+    /// The other end of the baseline, in a namespace of its own.
+    pub second: ProcessCommand,
+    /// Samples the host's counters, in the sandbox's namespace.
+    pub observer: ProcessCommand,
+}
+
+/// A running lab; its processes end and its links go when it is dropped.
+#[derive(Debug)]
+pub struct Lab {
+    /// The far end of every load.
+    pub peer: Endpoint,
+    /// The other end of the baseline.
+    pub second: Endpoint,
+    /// Samples the host's counters.
+    pub observer: Observer,
+    switch: Box<dyn Switch>,
+    socket: Socket,
+    mtu: u32,
+    taps: u32,
+}
+
+/// A process in a network namespace of its own, connected to the switch.
+#[derive(Debug)]
+pub struct Endpoint {
+    /// The process.
+    pub process: Process,
+    /// The byte channel to it.
+    pub channel: UnixStream,
+    /// Its interface, in its namespace.
+    pub interface: String,
+    /// Hardware address of that interface.
+    pub mac: Mac,
+    /// The switch's port that it is on, in the sandbox's namespace.
+    pub port: String,
+}
+
+/// A process in the sandbox's network namespace.
+#[derive(Debug)]
+pub struct Observer {
+    /// The process.
+    pub process: Process,
+    /// The byte channel to it.
+    pub channel: UnixStream,
+}
+
+/// Why a lab could not be brought up.
+#[derive(Debug, thiserror::Error)]
+pub enum LabError {
+    /// A process did not start.
+    #[error(transparent)]
+    Spawn(#[from] SpawnError),
+    /// The switch could not be made.
+    #[error(transparent)]
+    Switch(#[from] SwitchError),
+    /// The kernel refused a request about links.
+    #[error(transparent)]
+    Netlink(#[from] NetlinkError),
+    /// There is no tap.
+    #[error(transparent)]
+    Tap(#[from] TapError),
+    /// A guest did not start.
+    #[error(transparent)]
+    Guest(#[from] Box<GuestError>),
+    /// A channel could not be made.
+    #[error("lab: {0}")]
+    Io(#[from] io::Error),
+}
+
+impl Lab {
+    /// Makes the switch, starts the endpoints and connects them. Addresses are theirs to take.
+    ///
+    /// # Errors
+    /// [`LabError`]; what was made until then is gone again.
+    pub fn bring_up(sandbox: &Sandbox, spec: &LabSpec) -> Result<Self, LabError> {
+        let mut socket = Socket::open()?;
+        let mut switch = switch::open(sandbox, spec.switch);
+        switch.validate(&mut socket)?;
+        match Self::assemble(sandbox, spec, &mut *switch, &mut socket) {
+            Ok((peer, second, observer)) => {
+                Ok(Self { peer, second, observer, switch, socket, mtu: spec.mtu, taps: 0 })
+            }
+            Err(error) => {
+                // The first error is the one to tell; the namespace takes what is left.
+                let _ = switch.tear_down(&mut socket);
+                Err(error)
+            }
+        }
+    }
+
+    fn assemble(
+        sandbox: &Sandbox,
+        spec: &LabSpec,
+        switch: &mut dyn Switch,
+        socket: &mut Socket,
+    ) -> Result<(Endpoint, Endpoint, Observer), LabError> {
+        switch.set_up(socket, spec.mtu)?;
+        let mut endpoint = |name: &str, command: &ProcessCommand, number: u8| {
+            let (process, channel) = namespace::spawn(sandbox, name, command, Place::OwnNamespace)?;
+            let mac = mac_of(Kind::Endpoint, u32::from(number));
+            let far = FarEnd {
+                namespace: NamespaceRef::Pid(process.pid()),
+                name: ENDPOINT_INTERFACE,
+                mac,
+            };
+            switch.attach_veth(socket, name, far, spec.mtu)?;
+            let (interface, port) = (ENDPOINT_INTERFACE.to_owned(), name.to_owned());
+            Ok::<_, LabError>(Endpoint { process, channel, interface, mac, port })
+        };
+        let peer = endpoint("peer", &spec.peer, 1)?;
+        let second = endpoint("second", &spec.second, 2)?;
+        let (process, channel) =
+            namespace::spawn(sandbox, "observer", &spec.observer, Place::Sandbox)?;
+        Ok((peer, second, Observer { process, channel }))
+    }
+
+    /// Boots a guest without a NIC. Talk to its agent ([`Booted::answer_within`]), then keep it
+    /// ([`Booted::into_snapshot`]).
+    ///
+    /// # Errors
+    /// [`LabError::Guest`].
+    pub fn boot_template(
+        &self,
+        hypervisor: &Hypervisor,
+        image: &BootImage,
+        shape: Shape,
+    ) -> Result<Booted, LabError> {
+        Ok(snapshot::boot(hypervisor, image, shape)?)
+    }
+
+    /// Starts a guest with a NIC on the switch. When this returns the NIC is plugged and the guest
+    /// runs; that its driver has bound and its carrier is up is the agent's to say.
+    ///
+    /// # Errors
+    /// [`LabError`]; nothing of the guest is left then.
+    pub fn start_guest(
+        &mut self,
+        source: GuestSource<'_>,
+        nic: NicSpec,
+    ) -> Result<Guest, LabError> {
+        let number = self.taps;
+        self.taps = self.taps.wrapping_add(1);
+        let tap = Tap::create(&format!("tap{number}"), nic.queues)?;
+        self.switch.attach_tap(&mut self.socket, &tap, nic.mtu)?;
+        Ok(guest::start(source, nic, tap, mac_of(Kind::Guest, number))?)
+    }
+
+    /// MTU of the switch, in bytes.
+    #[must_use]
+    pub fn mtu(&self) -> u32 {
+        self.mtu
+    }
+
+    /// Every process id of the lab but the guests', with its name.
+    #[must_use]
+    pub fn processes(&self) -> [(&str, Pid); 3] {
+        [&self.peer.process, &self.second.process, &self.observer.process]
+            .map(|process| (process.name(), process.pid()))
+    }
+
+    /// The error for a guest whose trial failed for a reason outside this crate.
+    #[must_use]
+    pub fn guest_error(guest: &Guest, operation: &'static str, reason: String) -> LabError {
+        LabError::Guest(guest.error(operation, Fault::Disagreed(reason)))
+    }
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        // What cannot be undone here goes with the sandbox's namespace.
+        let _ = self.switch.tear_down(&mut self.socket);
+    }
+}
+
+/// Whom an address is for.
+#[derive(Clone, Copy)]
+enum Kind {
+    Endpoint,
+    Guest,
+}
+
+/// Locally administered addresses (IEEE 802: second bit of the first byte), told apart by a byte.
+fn mac_of(kind: Kind, number: u32) -> Mac {
+    let [_, high, middle, low] = number.to_be_bytes();
+    let kind = match kind {
+        Kind::Endpoint => 0xe0,
+        Kind::Guest => 0xc0,
+    };
+    Mac([0x52, 0x54, kind, high, middle, low])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_unicast_local_and_distinct() {
+        let macs = [mac_of(Kind::Endpoint, 1), mac_of(Kind::Guest, 1), mac_of(Kind::Guest, 70_000)];
+        assert!(macs.iter().all(|mac| mac.0[0] & 3 == 2));
+        assert!(macs[0] != macs[1] && macs[1] != macs[2]);
+    }
+}

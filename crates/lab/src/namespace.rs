@@ -1,0 +1,167 @@
+//! Processes of the lab: an endpoint in a network namespace of its own, or in the sandbox's.
+//!
+//! Each gets one end of a byte channel as its standard input and output. They need no
+//! `PR_SET_PDEATHSIG`: the sandbox's process namespace ends with PID 1, and that signal would come
+//! already when the *thread* that started them ends (prctl(2)).
+
+use std::ffi::{CStr, OsString};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use nix::mount::{MsFlags, mount};
+use nix::sched::{CloneFlags, unshare};
+use nix::unistd::{Pid, setsid};
+
+use crate::console::Tail;
+use crate::sandbox::Sandbox;
+
+/// Which network namespace a process is put into.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// The sandbox's: it sees the switch and its ports.
+    Sandbox,
+    /// A new one without a name, with nothing but a loopback interface that is down.
+    OwnNamespace,
+}
+
+/// What to run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProcessCommand {
+    /// The program; usually `/proc/self/exe`.
+    pub program: OsString,
+    /// Its arguments, without the program's name.
+    pub arguments: Vec<OsString>,
+}
+
+/// Why a process of the lab could not be started.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot start the endpoint `{name}` ({program}): {step}: {source}")]
+pub struct SpawnError {
+    name: String,
+    program: String,
+    step: &'static str,
+    source: io::Error,
+}
+
+/// A running process of the lab; killed and waited for when dropped.
+#[derive(Debug)]
+pub struct Process {
+    name: String,
+    child: Child,
+    errors: Tail,
+}
+
+/// Starts `command` in `place` and returns it with the other end of its channel.
+///
+/// It leads a session of its own, so that Ctrl-C reaches vioperf alone. Its standard error is kept
+/// ([`Process::error_tail`]) and not shown.
+///
+/// # Errors
+/// [`SpawnError`], which names the step.
+pub fn spawn(
+    _: &Sandbox,
+    name: &str,
+    command: &ProcessCommand,
+    place: Place,
+) -> Result<(Process, UnixStream), SpawnError> {
+    let failed = |step: &'static str| {
+        move |source| SpawnError {
+            name: name.to_owned(),
+            program: command.program.to_string_lossy().into_owned(),
+            step,
+            source,
+        }
+    };
+    let (ours, theirs) = UnixStream::pair().map_err(failed("make a channel"))?;
+    let theirs = OwnedFd::from(theirs);
+    let again = theirs.try_clone().map_err(failed("duplicate the channel"))?;
+    let mut process = Command::new(&command.program);
+    process.args(&command.arguments).stdin(theirs).stdout(again).stderr(Stdio::piped());
+    // SAFETY: between fork and exec only system calls are made, nothing is allocated or locked.
+    unsafe { process.pre_exec(move || prepare(place)) };
+    let mut child = process.spawn().map_err(failed("start the process"))?;
+    let errors = match child.stderr.take() {
+        Some(stream) => Tail::follow(name, stream),
+        None => Err(io::Error::other("it has no standard error")),
+    };
+    match errors {
+        Ok(errors) => Ok((Process { name: name.to_owned(), child, errors }, ours)),
+        Err(source) => {
+            end(&mut child);
+            Err(failed("follow its standard error")(source))
+        }
+    }
+}
+
+/// Runs in the child, between fork and exec.
+fn prepare(place: Place) -> io::Result<()> {
+    setsid()?;
+    if place == Place::OwnNamespace {
+        unshare(CloneFlags::CLONE_NEWNET | CloneFlags::CLONE_NEWNS)?;
+        let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
+        // Shows the new namespace's interfaces in /sys/class/net. Where a container forbids it, /sys
+        // goes on showing the sandbox's; netlink and /proc/net show the right ones in any case.
+        let _ = mount(Some(c"sysfs"), c"/sys", Some(c"sysfs"), flags, None::<&CStr>);
+    }
+    Ok(())
+}
+
+impl Process {
+    /// Its name in messages.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its id in the sandbox's process namespace.
+    #[must_use]
+    pub fn pid(&self) -> Pid {
+        pid_of(&self.child)
+    }
+
+    /// How it ended, if it has.
+    pub fn ended(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().ok().flatten()
+    }
+
+    /// The last lines of its standard error.
+    #[must_use]
+    pub fn error_tail(&self) -> Vec<String> {
+        self.errors.lines()
+    }
+
+    /// Waits until it has ended by itself, at most so long.
+    pub fn wait(&mut self, bound: Duration) -> Option<ExitStatus> {
+        let deadline = Instant::now() + bound;
+        loop {
+            if let Some(status) = self.ended() {
+                return Some(status);
+            }
+            if Instant::now() >= deadline {
+                return None;
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        end(&mut self.child);
+    }
+}
+
+/// Kills and waits; a process that has ended already is fine.
+pub(crate) fn end(child: &mut Child) {
+    let _ = child.kill();
+    let _ = child.wait();
+}
+
+pub(crate) fn pid_of(child: &Child) -> Pid {
+    // The kernel's pids are below 2^22.
+    Pid::from_raw(child.id().cast_signed())
+}

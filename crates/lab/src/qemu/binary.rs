@@ -1,0 +1,282 @@
+//! Finding QEMU and asking what it can do.
+
+use std::collections::BTreeSet;
+use std::env;
+use std::ffi::OsString;
+use std::fmt;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use vioperf_model::nic::NicModel;
+
+use crate::namespace::end;
+
+/// The program that is looked for.
+pub const PROGRAM: &str = "qemu-system-x86_64";
+
+/// How long QEMU may take to print its version or its devices.
+const ANSWER_BOUND: Duration = Duration::from_secs(20);
+
+/// Most bytes read of such an answer; the list of devices is about 25 KiB.
+const MAX_ANSWER_BYTES: u64 = 1 << 20;
+
+/// What QEMU may be forbidden without losing what we need of it: it starts no programs, changes
+/// neither user nor limits.
+pub(super) const SECCOMP: &str =
+    "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny";
+
+/// A version of QEMU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct QemuVersion {
+    /// The first number.
+    pub major: u32,
+    /// The second.
+    pub minor: u32,
+    /// The third.
+    pub micro: u32,
+}
+
+impl fmt::Display for QemuVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}.{}", self.major, self.minor, self.micro)
+    }
+}
+
+/// A QEMU that was found, and what it has.
+#[derive(Debug, Clone)]
+pub struct Qemu {
+    /// The program.
+    pub path: PathBuf,
+    /// Its version.
+    pub version: QemuVersion,
+    /// What it says of itself, packaging included.
+    pub version_line: String,
+    /// Built with seccomp, so that it can be kept from starting programs.
+    pub seccomp: bool,
+    devices: BTreeSet<String>,
+}
+
+/// Why there is no usable QEMU.
+#[derive(Debug, thiserror::Error)]
+pub enum QemuError {
+    /// No such program.
+    #[error(
+        "{program} was not found{}: install it (Debian, Ubuntu: `apt-get install qemu-system-x86`; Fedora: \
+         `dnf install qemu-system-x86-core`), or name it in the scenario (guest.qemu)", .place
+    )]
+    NotFound {
+        /// What was looked for.
+        program: String,
+        /// Where, as in " in PATH".
+        place: &'static str,
+    },
+    /// It could not be run.
+    #[error("cannot run {}: {source}", .path.display())]
+    Run {
+        /// The program.
+        path: PathBuf,
+        /// The reason.
+        source: io::Error,
+    },
+    /// It does not answer as QEMU does.
+    #[error("{} does not answer `{question}` as QEMU does: {answer}", .path.display())]
+    Unrecognized {
+        /// The program.
+        path: PathBuf,
+        /// The arguments.
+        question: &'static str,
+        /// The beginning of what it said.
+        answer: String,
+    },
+    /// It lacks the device of a NIC model.
+    #[error(
+        "QEMU {version} has no device `{device}` for the NIC model `{model}`: {about}; leave the model out or take a newer QEMU"
+    )]
+    NoDevice {
+        /// The version.
+        version: QemuVersion,
+        /// QEMU's name of the device.
+        device: &'static str,
+        /// The model.
+        model: NicModel,
+        /// What the model is.
+        about: &'static str,
+    },
+}
+
+impl Qemu {
+    /// Finds the program (the one given, else in `PATH`) and asks its version and devices.
+    ///
+    /// # Errors
+    /// [`QemuError`], with what to do.
+    pub fn find(given: Option<&Path>) -> Result<Self, QemuError> {
+        let path = locate(given)?;
+        // QEMU reads its options in order: one without seccomp fails before it prints its version.
+        let guarded = ask(&path, &["-sandbox", SECCOMP, "--version"])?;
+        let seccomp = version_of(&guarded).is_some();
+        let answer = if seccomp { guarded } else { ask(&path, &["--version"])? };
+        let unrecognized = |question, answer: &str| QemuError::Unrecognized {
+            path: path.clone(),
+            question,
+            answer: answer.chars().take(200).collect(),
+        };
+        let version = version_of(&answer).ok_or_else(|| unrecognized("--version", &answer))?;
+        let version_line = answer.lines().next().unwrap_or_default().to_owned();
+        let listing = ask(&path, &["-device", "help"])?;
+        let devices = devices_of(&listing);
+        if devices.is_empty() {
+            return Err(unrecognized("-device help", &listing));
+        }
+        Ok(Self { path, version, version_line, seccomp, devices })
+    }
+
+    /// True when it has the device of that model.
+    #[must_use]
+    pub fn supports(&self, model: NicModel) -> bool {
+        self.devices.contains(model.row().qemu_device)
+    }
+
+    /// Asks for the device of a model.
+    ///
+    /// # Errors
+    /// [`QemuError::NoDevice`].
+    pub fn require(&self, model: NicModel) -> Result<(), QemuError> {
+        if self.supports(model) {
+            return Ok(());
+        }
+        let row = model.row();
+        Err(QemuError::NoDevice {
+            version: self.version,
+            device: row.qemu_device,
+            model,
+            about: row.about,
+        })
+    }
+
+    /// True when it has that device, by QEMU's own name.
+    pub(super) fn has_device(&self, device: &str) -> bool {
+        self.devices.contains(device)
+    }
+}
+
+fn locate(given: Option<&Path>) -> Result<PathBuf, QemuError> {
+    let missing = |program: String, place| QemuError::NotFound { program, place };
+    if let Some(path) = given
+        && path.components().count() > 1
+    {
+        return match path.is_file() {
+            true => Ok(path.to_owned()),
+            false => Err(missing(path.display().to_string(), "")),
+        };
+    }
+    let name = given.map_or_else(|| OsString::from(PROGRAM), |name| name.as_os_str().to_owned());
+    env::split_paths(&env::var_os("PATH").unwrap_or_default())
+        .map(|directory| directory.join(&name))
+        .find(|path| path.is_file())
+        .ok_or_else(|| missing(name.to_string_lossy().into_owned(), " in PATH"))
+}
+
+/// Runs the program and returns what it printed, both streams after each other.
+fn ask(path: &Path, arguments: &[&str]) -> Result<String, QemuError> {
+    let failed = |source| QemuError::Run { path: path.to_owned(), source };
+    let mut child = Command::new(path)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(failed)?;
+    let outputs = [
+        child.stdout.take().map(|stream| Box::new(stream) as Box<dyn Read + Send>),
+        child.stderr.take().map(|stream| Box::new(stream) as Box<dyn Read + Send>),
+    ];
+    let readers = outputs.map(|stream| {
+        std::thread::spawn(move || {
+            let mut bytes = Vec::new();
+            if let Some(stream) = stream {
+                let _ = stream.take(MAX_ANSWER_BYTES).read_to_end(&mut bytes);
+            }
+            bytes
+        })
+    });
+    let deadline = Instant::now() + ANSWER_BOUND;
+    while matches!(child.try_wait(), Ok(None)) {
+        if Instant::now() >= deadline {
+            end(&mut child);
+            let seconds = ANSWER_BOUND.as_secs();
+            return Err(failed(io::Error::other(format!("no answer within {seconds} s"))));
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    let mut text = String::new();
+    for reader in readers {
+        text.push_str(&String::from_utf8_lossy(&reader.join().unwrap_or_default()));
+    }
+    Ok(text)
+}
+
+/// Reads `QEMU emulator version 10.0.2 (Debian …)`.
+fn version_of(answer: &str) -> Option<QemuVersion> {
+    let rest = answer.lines().find_map(|line| line.strip_prefix("QEMU emulator version "))?;
+    let number = rest.split([' ', '(', '-', '+']).next()?;
+    let mut parts = number.split('.').map(|part| part.parse().ok());
+    Some(QemuVersion {
+        major: parts.next()??,
+        minor: parts.next()??,
+        micro: parts.next().flatten().unwrap_or(0),
+    })
+}
+
+/// Reads lines like `name "e1000", bus PCI, alias "e1000-82540em", desc "…"`, names and aliases.
+fn devices_of(listing: &str) -> BTreeSet<String> {
+    let quoted = |text: &str| Some(text.split('"').nth(1)?.to_owned());
+    listing
+        .lines()
+        .filter(|line| line.starts_with("name \""))
+        .flat_map(|line| {
+            let alias = line.split_once("alias ").and_then(|(_, rest)| quoted(rest));
+            quoted(line).into_iter().chain(alias)
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_read_with_and_without_packaging() {
+        let version = |major, minor, micro| Some(QemuVersion { major, minor, micro });
+        let debian = "QEMU emulator version 10.0.2 (Debian 1:10.0.2+ds-2)\nCopyright (c) …";
+        assert_eq!(version_of(debian), version(10, 0, 2));
+        assert_eq!(version_of("QEMU emulator version 7.2.9\n"), version(7, 2, 9));
+        assert_eq!(version_of("QEMU emulator version 9.1.50-dirty\n"), version(9, 1, 50));
+        assert_eq!(version_of("QEMU emulator version \n"), None);
+        assert_eq!(version_of("hello"), None);
+    }
+
+    #[test]
+    fn names_and_aliases_of_devices_are_read() {
+        let listing = "Network devices:\nname \"e1000\", bus PCI, alias \"e1000-82540em\", desc \"x\"\n\
+                       name \"pcnet\", bus PCI\nname \"broken\n";
+        let devices = devices_of(listing);
+        assert!(["e1000", "e1000-82540em", "pcnet"].iter().all(|name| devices.contains(*name)));
+    }
+
+    #[test]
+    fn a_missing_qemu_says_what_to_install() {
+        let error = Qemu::find(Some(Path::new("/nonexistent/qemu"))).unwrap_err();
+        assert!(error.to_string().contains("apt-get install qemu-system-x86"), "{error}");
+        let error = Qemu::find(Some(Path::new("/bin/true"))).unwrap_err();
+        assert!(matches!(error, QemuError::Unrecognized { .. }), "{error}");
+    }
+
+    #[test]
+    fn the_installed_qemu_has_the_models() {
+        let qemu = Qemu::find(None).unwrap();
+        assert!(qemu.version >= QemuVersion { major: 5, minor: 0, micro: 0 });
+        assert!(qemu.supports("virtio".parse().unwrap()));
+    }
+}

@@ -1,0 +1,100 @@
+//! QEMU's command line, as an argument vector.
+//!
+//! Machine type: q35, with two PCI Express slots and a conventional bus behind the second, because
+//! it is what libvirt and the distributions give to new guests and because PCI Express models belong
+//! into a PCI Express slot; hot-plug and boot took the same time on `pc` for every model.
+//!
+//! Kernel arguments: nothing is tuned. The guest keeps its mitigations, timers and scheduler as a
+//! normal one has them, since their cost is part of what is measured; what is there serves the console
+//! and makes a broken guest end instead of hanging.
+
+use std::ffi::OsString;
+use std::os::fd::{AsRawFd, RawFd};
+
+use super::binary::SECCOMP;
+use super::nic::{Properties, as_argument};
+use super::{Accelerator, BootImage, Hypervisor, Shape};
+
+/// The slot for a PCI Express NIC.
+pub(super) const PCIE_SLOT: &str = "slot0";
+
+/// The bus for a conventional PCI NIC.
+pub(super) const LEGACY_BUS: &str = "legacy0";
+
+/// Name of the port by which the guest's agent is reached, in `/sys/class/virtio-ports/*/name`.
+pub const AGENT_PORT: &str = "org.vioperf.agent";
+
+/// `panic=-1` with `-no-reboot` ends QEMU at once after a panic; `oops=panic` makes a driver's oops
+/// one, for a guest that goes on with half a kernel would be measured.
+const KERNEL_ARGUMENTS: &str = "console=ttyS0 quiet panic=-1 oops=panic";
+
+/// What the command line speaks of.
+pub(super) struct Parts<'a> {
+    pub hypervisor: &'a Hypervisor,
+    pub image: &'a BootImage,
+    pub shape: Shape,
+    /// Descriptor of the monitor's socket, as QEMU inherits it.
+    pub monitor: RawFd,
+    /// Descriptor of the agent's socket.
+    pub agent: RawFd,
+    /// Wait for a snapshot instead of booting.
+    pub incoming: bool,
+    /// Backend and device of a NIC that is there from the start.
+    pub nic: Option<(Properties, Properties)>,
+}
+
+/// The arguments, without the program's name.
+pub(super) fn arguments(parts: &Parts<'_>) -> Vec<OsString> {
+    let Parts { hypervisor, image, shape, monitor, agent, .. } = parts;
+    let (accelerator, processor) = match hypervisor.accelerator {
+        Accelerator::Kvm => ("kvm", "host"),
+        Accelerator::Tcg => ("tcg,thread=multi", "max"),
+    };
+    let mut line = Line::default();
+    line.flag("-nodefaults").flag("-no-user-config").flag("-no-reboot");
+    line.option("-display", "none").option("-name", "vioperf,debug-threads=on");
+    line.option("-machine", "q35,graphics=off").option("-accel", accelerator);
+    line.option("-cpu", processor).option("-smp", shape.vcpus.to_string());
+    line.option("-m", format!("{}M", shape.memory_mib));
+    line.option("-kernel", format!("/proc/self/fd/{}", image.kernel().as_raw_fd()));
+    line.option("-initrd", format!("/proc/self/fd/{}", image.initramfs().as_raw_fd()));
+    line.option("-append", KERNEL_ARGUMENTS);
+    line.option("-chardev", format!("socket,id=monitor,fd={monitor}"));
+    line.option("-mon", "chardev=monitor,mode=control");
+    line.option("-chardev", "stdio,id=console,signal=off").option("-serial", "chardev:console");
+    line.option("-chardev", format!("socket,id=agent,fd={agent}"));
+    line.option("-device", "virtio-serial-pci,id=serial0");
+    line.option("-device", format!("virtserialport,chardev=agent,name={AGENT_PORT}"));
+    line.option("-device", format!("pcie-root-port,id={PCIE_SLOT},chassis=1"));
+    line.option("-device", "pcie-root-port,id=slot1,chassis=2");
+    line.option("-device", format!("pcie-pci-bridge,id={LEGACY_BUS},bus=slot1"));
+    if hypervisor.qemu.has_device("pvpanic") {
+        line.option("-device", "pvpanic");
+    }
+    if hypervisor.qemu.seccomp {
+        line.option("-sandbox", SECCOMP);
+    }
+    if parts.incoming {
+        line.option("-incoming", "defer");
+    }
+    if let Some((backend, device)) = &parts.nic {
+        line.option("-netdev", as_argument(backend.clone()));
+        line.option("-device", as_argument(device.clone()));
+    }
+    line.0
+}
+
+#[derive(Default)]
+struct Line(Vec<OsString>);
+
+impl Line {
+    fn flag(&mut self, name: &str) -> &mut Self {
+        self.0.push(name.into());
+        self
+    }
+
+    fn option(&mut self, name: &str, value: impl Into<OsString>) -> &mut Self {
+        self.0.extend([name.into(), value.into()]);
+        self
+    }
+}

@@ -1,0 +1,211 @@
+//! A guest with a NIC under test, restored from a snapshot or freshly booted.
+
+use std::fs::OpenOptions;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use nix::unistd::Pid;
+use serde_json::json;
+use vioperf_model::nic::NicModel;
+use vioperf_netlink::Mac;
+
+use super::fault::{Fault, GuestError};
+use super::machine::{Machine, Start};
+use super::nic::{Wire, as_json, backend, device};
+use super::{Accelerator, BootImage, Hypervisor, Shape, Snapshot};
+use crate::tap::Tap;
+
+/// The kernel's own packet mover for guests.
+pub const VHOST_DEVICE: &str = "/dev/vhost-net";
+
+/// What a guest starts from.
+#[derive(Debug, Clone, Copy)]
+pub enum GuestSource<'a> {
+    /// A snapshot; the NIC is hot-plugged.
+    Snapshot(&'a Snapshot),
+    /// A boot of its own; the NIC is there from the start.
+    FreshBoot {
+        /// What runs it.
+        hypervisor: &'a Hypervisor,
+        /// What it boots from.
+        image: &'a BootImage,
+        /// Its size.
+        shape: Shape,
+    },
+}
+
+impl GuestSource<'_> {
+    fn hypervisor(&self) -> &Hypervisor {
+        match self {
+            Self::Snapshot(snapshot) => &snapshot.origin().hypervisor,
+            Self::FreshBoot { hypervisor, .. } => hypervisor,
+        }
+    }
+}
+
+/// The NIC a guest gets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NicSpec {
+    /// Its model.
+    pub model: NicModel,
+    /// MTU of the host's end, in bytes; the guest's end is the agent's to set.
+    pub mtu: u32,
+    /// Queue pairs; more than one is for virtio only.
+    pub queues: u16,
+}
+
+/// When a guest was how far, counted from the beginning of its start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Timings {
+    /// QEMU answered; for a snapshot, it also held the guest's memory.
+    pub restored: Duration,
+    /// The NIC was plugged and the guest ran.
+    pub plugged: Duration,
+}
+
+/// A running guest; killed and waited for when dropped, and its tap with it.
+#[derive(Debug)]
+pub struct Guest {
+    machine: Machine,
+    tap: String,
+    mac: Mac,
+    vhost: bool,
+    timings: Timings,
+}
+
+/// Starts a guest whose NIC is wired to `tap`, which becomes QEMU's alone.
+pub(crate) fn start(
+    source: GuestSource<'_>,
+    nic: NicSpec,
+    tap: Tap,
+    mac: Mac,
+) -> Result<Guest, Box<GuestError>> {
+    let operation = "start the guest";
+    let started = Instant::now();
+    let hypervisor = source.hypervisor();
+    let before = |fault| GuestError::before_start(operation, fault);
+    let supported = hypervisor.qemu.require(nic.model);
+    supported.map_err(|error| before(Fault::Wire(error.to_string())))?;
+    let vhost = open_vhost(hypervisor.accelerator, nic, tap.queues.len());
+    let wire = Wire { tap: tap.name, queues: tap.queues, vhost };
+    let descriptors: Vec<RawFd> =
+        wire.queues.iter().chain(&wire.vhost).map(AsRawFd::as_raw_fd).collect();
+    let properties = (backend(&wire), device(nic.model, mac, wire.queues.len()));
+    let (machine, timings) = match source {
+        GuestSource::Snapshot(snapshot) => {
+            let mut machine = snapshot.restore(operation, descriptors)?;
+            let restored = started.elapsed();
+            machine.command("plug the NIC in", "netdev_add", &as_json(properties.0))?;
+            machine.command("plug the NIC in", "device_add", &as_json(properties.1))?;
+            machine.command(operation, "cont", &json!({}))?;
+            (machine, Timings { restored, plugged: started.elapsed() })
+        }
+        GuestSource::FreshBoot { hypervisor, image, shape } => {
+            let machine = Machine::start(Start {
+                operation,
+                hypervisor,
+                image,
+                shape,
+                incoming: false,
+                nic: Some(properties),
+                inherited: descriptors,
+            })?;
+            let now = started.elapsed();
+            (machine, Timings { restored: now, plugged: now })
+        }
+    };
+    // Our descriptors of the tap close here: from now on it lives exactly as long as QEMU.
+    Ok(Guest { machine, tap: wire.tap, mac, vhost: !wire.vhost.is_empty(), timings })
+}
+
+/// vhost serves virtio under KVM; where it is missing QEMU moves the packets itself.
+fn open_vhost(accelerator: Accelerator, nic: NicSpec, queues: usize) -> Vec<OwnedFd> {
+    if accelerator != Accelerator::Kvm || !nic.model.row().qemu_device.starts_with("virtio-net") {
+        return Vec::new();
+    }
+    let open = || OpenOptions::new().read(true).write(true).open(VHOST_DEVICE).map(OwnedFd::from);
+    (0..queues).map(|_| open()).collect::<io::Result<_>>().unwrap_or_default()
+}
+
+impl Guest {
+    /// Lets `converse` talk to the agent, on a thread of its own, while the guest is watched; see
+    /// [`super::Booted::answer_within`].
+    ///
+    /// # Errors
+    /// [`GuestError`], with the console's last lines.
+    pub fn answer_within<T: Send, E: std::fmt::Display + Send>(
+        &mut self,
+        operation: &'static str,
+        bound: Duration,
+        converse: impl FnOnce(UnixStream) -> Result<T, E> + Send,
+    ) -> Result<T, Box<GuestError>> {
+        self.machine.answer_within(operation, bound, converse)
+    }
+
+    /// A handle of the byte channel to the agent.
+    ///
+    /// # Errors
+    /// When no descriptor is left.
+    pub fn channel(&self) -> io::Result<UnixStream> {
+        self.machine.channel()
+    }
+
+    /// QEMU's process, in the sandbox's process namespace.
+    #[must_use]
+    pub fn qemu_pid(&self) -> Pid {
+        self.machine.pid()
+    }
+
+    /// Hardware address of the NIC, by which the agent finds it.
+    #[must_use]
+    pub fn mac(&self) -> Mac {
+        self.mac
+    }
+
+    /// Name of the tap in the sandbox's network namespace.
+    #[must_use]
+    pub fn tap(&self) -> &str {
+        &self.tap
+    }
+
+    /// True when the host's kernel moves the packets (vhost-net), not QEMU.
+    #[must_use]
+    pub fn vhost(&self) -> bool {
+        self.vhost
+    }
+
+    /// When it was how far.
+    #[must_use]
+    pub fn timings(&self) -> Timings {
+        self.timings
+    }
+
+    /// The last lines of its console.
+    #[must_use]
+    pub fn console_tail(&self) -> Vec<String> {
+        self.machine.console_tail()
+    }
+
+    /// What is wrong with it, if it is seen to be dead: QEMU has ended or the kernel panicked.
+    pub fn fault(&mut self) -> Option<Fault> {
+        self.machine.fault()
+    }
+
+    /// True while nothing is seen to be wrong with it.
+    pub fn is_alive(&mut self) -> bool {
+        self.fault().is_none()
+    }
+
+    /// The error for something that went wrong with this guest, with its last words.
+    #[must_use]
+    pub fn error(&self, operation: &'static str, fault: Fault) -> Box<GuestError> {
+        self.machine.error(operation, fault)
+    }
+
+    /// Ends it at once; the tap is gone when this returns.
+    pub fn stop(self) {
+        drop(self);
+    }
+}

@@ -1,0 +1,119 @@
+//! A NIC as QEMU wants it described: for the command line and for the monitor, from one list.
+
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use serde_json::{Map, Value};
+use vioperf_model::nic::{Bus, NicModel};
+use vioperf_netlink::Mac;
+
+use super::command_line::{LEGACY_BUS, PCIE_SLOT};
+
+/// Names of backend and device within QEMU.
+const NETDEV: &str = "net0";
+const DEVICE: &str = "nic0";
+
+/// The host's side of a NIC, open, to be inherited by QEMU.
+#[derive(Debug)]
+pub(super) struct Wire {
+    /// The tap's name, for messages.
+    pub tap: String,
+    /// One descriptor a queue.
+    pub queues: Vec<OwnedFd>,
+    /// As many of `/dev/vhost-net`, or none: QEMU itself then copies the packets.
+    pub vhost: Vec<OwnedFd>,
+}
+
+/// Properties in QEMU's order: name and typed value.
+pub(super) type Properties = Vec<(&'static str, Value)>;
+
+/// The backend: the tap.
+pub(super) fn backend(wire: &Wire) -> Properties {
+    let joined = |fds: &[OwnedFd]| {
+        fds.iter().map(|fd| fd.as_raw_fd().to_string()).collect::<Vec<_>>().join(":")
+    };
+    let (one, many) = (wire.queues.len() == 1, wire.queues.len() > 1);
+    let mut properties: Properties = vec![("type", "tap".into()), ("id", NETDEV.into())];
+    properties.extend(one.then(|| ("fd", joined(&wire.queues).into())));
+    properties.extend(many.then(|| ("fds", joined(&wire.queues).into())));
+    if !wire.vhost.is_empty() {
+        properties.push(("vhost", true.into()));
+        properties.push((if one { "vhostfd" } else { "vhostfds" }, joined(&wire.vhost).into()));
+    }
+    properties
+}
+
+/// The device, in the slot that its bus asks for. `romfile` is empty: nobody boots from the NIC.
+pub(super) fn device(model: NicModel, mac: Mac, queues: usize) -> Properties {
+    let row = model.row();
+    let mut properties: Properties = vec![
+        ("driver", row.qemu_device.into()),
+        ("id", DEVICE.into()),
+        ("netdev", NETDEV.into()),
+        ("mac", mac.to_string().into()),
+        ("romfile", "".into()),
+    ];
+    match row.bus {
+        Bus::PciExpress => properties.push(("bus", PCIE_SLOT.into())),
+        // Slot 0 of the bridge belongs to its own hot-plug controller.
+        Bus::ConventionalPci => {
+            properties.push(("bus", LEGACY_BUS.into()));
+            properties.push(("addr", "1".into()));
+        }
+    }
+    if queues > 1 {
+        // One vector for each queue's two directions, one for control, one for configuration.
+        properties.push(("mq", true.into()));
+        properties.push(("vectors", (2 * queues + 2).into()));
+    }
+    properties
+}
+
+/// For the monitor: a JSON object, where values keep their types.
+pub(super) fn as_json(properties: Properties) -> Value {
+    let map: Map<String, Value> =
+        properties.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+    Value::Object(map)
+}
+
+/// For the command line: the first value bare, then `name=value`.
+pub(super) fn as_argument(properties: Properties) -> String {
+    let mut parts = Vec::new();
+    for (name, value) in properties {
+        let text = match value {
+            Value::Bool(true) => "on".to_owned(),
+            Value::Bool(false) => "off".to_owned(),
+            Value::String(text) => text,
+            other => other.to_string(),
+        };
+        parts.push(if parts.is_empty() { text } else { format!("{name}={text}") });
+    }
+    parts.join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_model_gets_a_slot_of_its_bus() {
+        for model in NicModel::all() {
+            let text = as_argument(device(model, Mac([0x52, 0x54, 0, 0, 0, 1]), 1));
+            let bus = match model.row().bus {
+                Bus::PciExpress => PCIE_SLOT,
+                Bus::ConventionalPci => LEGACY_BUS,
+            };
+            let begin = format!(
+                "{},id=nic0,netdev=net0,mac=52:54:00:00:00:01,romfile=,bus={bus}",
+                model.row().qemu_device
+            );
+            assert!(text.starts_with(&begin), "{text}");
+        }
+    }
+
+    #[test]
+    fn queues_are_typed_for_the_monitor() {
+        let virtio = "virtio".parse().unwrap();
+        let json = as_json(device(virtio, Mac([2, 0, 0, 0, 0, 1]), 2));
+        assert_eq!((&json["mq"], &json["vectors"]), (&true.into(), &6.into()));
+    }
+}

@@ -1,0 +1,230 @@
+//! The namespaces that a lab lives in, and the guard outside them.
+//!
+//! [`enter`] splits the program in two. The *inner* process goes on with the program as PID 1 of a
+//! new process namespace, in new mount and network namespaces (and in a new user namespace where it
+//! is not root). The *guard* stays outside, hands signals on and waits. Nothing of the lab has a
+//! name outside: when the inner process ends, however it ends, the kernel kills every other process
+//! of the namespace, and with the last of them go taps, links, bridges and memory
+//! (pid_namespaces(7), network_namespaces(7)). When the guard ends, the inner process gets SIGKILL.
+
+use std::ffi::CStr;
+use std::fs;
+use std::io;
+use std::os::fd::OwnedFd;
+
+use nix::errno::Errno;
+use nix::fcntl::OFlag;
+use nix::mount::{MsFlags, mount};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sched::{CloneFlags, unshare};
+use nix::sys::prctl;
+use nix::sys::signal::{SigSet, SigmaskHow, Signal, sigprocmask};
+use nix::sys::wait::waitpid;
+use nix::unistd::{ForkResult, Gid, Uid, fork, getegid, geteuid, pipe2};
+use vioperf_netlink::{NetlinkError, Socket};
+
+pub use self::guard::Ended;
+use self::refusal::Refusal;
+
+mod guard;
+mod orphans;
+mod refusal;
+
+/// Which side of the split this process is.
+#[derive(Debug)]
+pub enum Entered {
+    /// Outside: the inner process has ended, in this way. Nothing is left to do but to exit with
+    /// [`Ended::exit_code`].
+    Guard(Ended),
+    /// Inside: go on with the program.
+    Inside(Sandbox),
+}
+
+/// The proof that this process is PID 1 of a sandbox; whoever alters links or starts guests asks for
+/// it, so that nothing can be done to the host by mistake.
+#[derive(Debug)]
+pub struct Sandbox {
+    sysfs_is_own: bool,
+    _private: (),
+}
+
+/// Why no sandbox could be made.
+#[derive(Debug, thiserror::Error)]
+pub enum SandboxError {
+    /// The program has more than one thread, so it cannot be split.
+    #[error("the sandbox must be entered before any thread is started; {threads} threads run")]
+    Threads {
+        /// How many there are.
+        threads: usize,
+    },
+    /// The kernel forbids one of the namespaces.
+    #[error("cannot make {namespaces}: {errno}; {advice}")]
+    Forbidden {
+        /// Which ones.
+        namespaces: &'static str,
+        /// The kernel's errno.
+        errno: Errno,
+        /// What forbids it, and the way out.
+        advice: String,
+    },
+    /// The user or group could not be mapped into the user namespace.
+    #[error("cannot write {path}, without which a user namespace has no root: {source}; {advice}")]
+    Mapping {
+        /// The file.
+        path: &'static str,
+        /// The reason.
+        source: io::Error,
+        /// What forbids it, and the way out.
+        advice: String,
+    },
+    /// A file system of the sandbox could not be mounted.
+    #[error("cannot mount {what} in the sandbox: {errno}; {advice}")]
+    Mount {
+        /// What was to be mounted where.
+        what: &'static str,
+        /// The kernel's errno.
+        errno: Errno,
+        /// What to do.
+        advice: &'static str,
+    },
+    /// The loopback interface could not be brought up.
+    #[error("loopback of the sandbox: {0}")]
+    Loopback(#[from] NetlinkError),
+    /// A process could not be made or waited for.
+    #[error("cannot {step}: {errno}")]
+    Process {
+        /// What was being done.
+        step: &'static str,
+        /// The kernel's errno.
+        errno: Errno,
+    },
+}
+
+/// Splits the program; returns twice, as [`Entered`] says. Call it before any thread is started.
+///
+/// The inner process is PID 1 of its namespace, and the kernel throws away every signal that PID 1
+/// has no handler for: install handlers for SIGINT, SIGTERM and SIGHUP right after this returned, or
+/// only SIGKILL ends it.
+///
+/// # Errors
+/// [`SandboxError`], in the one process or in the inner one: say it and exit, a guard that waits
+/// outside exits with the same code.
+pub fn enter() -> Result<Entered, SandboxError> {
+    let threads = fs::read_dir("/proc/self/task").map_or(1, Iterator::count);
+    if threads > 1 {
+        return Err(SandboxError::Threads { threads });
+    }
+    if !geteuid().is_root() {
+        become_root_of_a_user_namespace()?;
+    }
+    // The guard stays where it was but for this: its next child is PID 1 of a new namespace.
+    forbidden(unshare(CloneFlags::CLONE_NEWPID), "a process namespace")?;
+    let (guard_lives, guards_end) = pipe2(OFlag::O_CLOEXEC).map_err(process("make a pipe"))?;
+    let before = block(&guard::handed_on())?;
+    // SAFETY: the process has one thread (asked above), so the child may go on with all of it.
+    match unsafe { fork() }.map_err(process("split the program"))? {
+        ForkResult::Parent { child } => {
+            drop(guard_lives);
+            let ended = guard::watch(child, &before).map_err(process("wait for the lab"))?;
+            drop(guards_end);
+            Ok(Entered::Guard(ended))
+        }
+        ForkResult::Child => {
+            drop(guards_end);
+            furnish(&guard_lives, &before).map(Entered::Inside)
+        }
+    }
+}
+
+impl Sandbox {
+    /// True when `/sys` shows the sandbox's own network interfaces; where the kernel did not allow
+    /// mounting it (containers that hide parts of `/sys`), it still shows the outside.
+    #[must_use]
+    pub fn sysfs_is_own(&self) -> bool {
+        self.sysfs_is_own
+    }
+
+    /// Waits for processes whose parent ended before them and that nobody else will wait for.
+    /// Leaves alone what this program started itself.
+    pub fn reap_orphans(&self) {
+        for pid in orphans::find(std::path::Path::new("/proc")) {
+            let _ = waitpid(pid, Some(nix::sys::wait::WaitPidFlag::WNOHANG));
+        }
+    }
+}
+
+fn process(step: &'static str) -> impl Fn(Errno) -> SandboxError {
+    move |errno| SandboxError::Process { step, errno }
+}
+
+fn block(signals: &SigSet) -> Result<SigSet, SandboxError> {
+    let mut before = SigSet::empty();
+    sigprocmask(SigmaskHow::SIG_BLOCK, Some(signals), Some(&mut before))
+        .map_err(process("block signals"))?;
+    Ok(before)
+}
+
+fn forbidden(outcome: nix::Result<()>, namespaces: &'static str) -> Result<(), SandboxError> {
+    outcome.map_err(|errno| {
+        let advice = Refusal::diagnose(std::path::Path::new("/"), errno).advice();
+        SandboxError::Forbidden { namespaces, errno, advice }
+    })
+}
+
+/// Maps the own user and group to root (user_namespaces(7): a process may map itself and no other).
+fn become_root_of_a_user_namespace() -> Result<(), SandboxError> {
+    let (user, group): (Uid, Gid) = (geteuid(), getegid());
+    forbidden(unshare(CloneFlags::CLONE_NEWUSER), "a user namespace")?;
+    let write = |path: &'static str, text: &str| {
+        fs::write(path, text).map_err(|source| {
+            let advice = Refusal::diagnose(std::path::Path::new("/"), Errno::EPERM).advice();
+            SandboxError::Mapping { path, source, advice }
+        })
+    };
+    write("/proc/self/setgroups", "deny")?;
+    write("/proc/self/uid_map", &format!("0 {user} 1"))?;
+    write("/proc/self/gid_map", &format!("0 {group} 1"))
+}
+
+/// Ties the inner process to the guard's life and gives it namespaces and file systems.
+fn furnish(guard_lives: &OwnedFd, mask: &SigSet) -> Result<Sandbox, SandboxError> {
+    prctl::set_pdeathsig(Signal::SIGKILL).map_err(process("tie the lab to its guard"))?;
+    if is_dead(guard_lives) {
+        // The guard died before the line above: nobody is left to tell.
+        std::process::exit(1);
+    }
+    sigprocmask(SigmaskHow::SIG_SETMASK, Some(mask), None).map_err(process("unblock signals"))?;
+    let both = CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWNET;
+    forbidden(unshare(both), "mount and network namespaces")?;
+    keep_mounts_private()?;
+    mount_over(c"proc", c"/proc").map_err(|errno| SandboxError::Mount {
+        what: "a fresh /proc",
+        errno,
+        advice: "a container that hides parts of /proc forbids it: run vioperf outside it, or start the \
+                 container with its /proc unmasked (podman: --security-opt unmask=ALL)",
+    })?;
+    let sysfs_is_own = mount_over(c"sysfs", c"/sys").is_ok();
+    let mut socket = Socket::open()?;
+    let loopback = socket.link_by_name("lo")?.index;
+    socket.set_up(loopback)?;
+    Ok(Sandbox { sysfs_is_own, _private: () })
+}
+
+/// True when the other end of the pipe, which only the guard has, is closed.
+fn is_dead(guard_lives: &OwnedFd) -> bool {
+    use std::os::fd::AsFd;
+    let mut fds = [PollFd::new(guard_lives.as_fd(), PollFlags::empty())];
+    matches!(poll(&mut fds, PollTimeout::ZERO), Ok(ready) if ready > 0)
+}
+
+fn keep_mounts_private() -> Result<(), SandboxError> {
+    let flags = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
+    mount(None::<&CStr>, c"/", None::<&CStr>, flags, None::<&CStr>).map_err(|errno| {
+        SandboxError::Mount { what: "nothing over / (privately)", errno, advice: "run as root" }
+    })
+}
+
+fn mount_over(kind: &CStr, at: &CStr) -> nix::Result<()> {
+    let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
+    mount(Some(kind), at, Some(kind), flags, None::<&CStr>)
+}
