@@ -24,7 +24,8 @@ pub enum Lookup {
 pub struct ModuleTree {
     release: String,
     dir: Option<PathBuf>,
-    graph: Graph,
+    /// From `modules.dep`; `None` when the modules themselves must be asked.
+    graph: Option<Graph>,
     by_name: HashMap<String, String>,
     builtin: BTreeSet<String>,
 }
@@ -46,28 +47,29 @@ pub struct ModuleSet {
 }
 
 impl ModuleTree {
-    /// Opens a tree: `modules.dep`, or where there is none, what the modules say of themselves (a
-    /// second or so for a whole distribution's), and `modules.builtin`.
+    /// Opens a tree: `modules.dep`, or where there is none, the names of its files (of which each
+    /// will be asked for what it needs when it is wanted), and `modules.builtin`.
     ///
     /// # Errors
     /// When the directory is unreadable or `modules.dep` malformed.
     pub fn open(dir: &Path, release: &str) -> Result<Self, KernelError> {
-        let graph = match read_if_there(&dir.join("modules.dep"))? {
-            Some(text) => parse_dep(&text).map_err(|reason| KernelError::BadModuleFile {
-                path: dir.join("modules.dep"),
-                reason,
-            })?,
-            None => modinfo::scan(dir)?.0,
+        let dep = dir.join("modules.dep");
+        let (graph, by_name) = match read_if_there(&dep)? {
+            Some(text) => {
+                let graph = parse_dep(&text)
+                    .map_err(|reason| KernelError::BadModuleFile { path: dep, reason })?;
+                let named = |path: &String| Some((module_name(path)?, path.clone()));
+                let by_name = graph.keys().filter_map(named).collect();
+                (Some(graph), by_name)
+            }
+            None => (None, modinfo::files(dir)?),
         };
         let builtin = read_if_there(&dir.join("modules.builtin"))?.unwrap_or_default();
         Ok(Self {
             release: release.to_owned(),
             dir: Some(dir.to_owned()),
-            by_name: graph
-                .keys()
-                .filter_map(|path| Some((module_name(path)?, path.clone())))
-                .collect(),
             graph,
+            by_name,
             builtin: builtin.lines().filter_map(module_name).collect(),
         })
     }
@@ -79,7 +81,7 @@ impl ModuleTree {
         Self {
             release: release.to_owned(),
             dir: None,
-            graph: Graph::new(),
+            graph: None,
             by_name: HashMap::new(),
             builtin: BTreeSet::new(),
         }
@@ -92,22 +94,40 @@ impl ModuleTree {
     }
 
     /// What must be loaded for a module.
-    #[must_use]
-    pub fn lookup(&self, module: &str) -> Lookup {
+    ///
+    /// # Errors
+    /// When there is no `modules.dep`, and one of the modules that tell is unreadable, damaged, or
+    /// missing.
+    pub fn lookup(&self, module: &str) -> Result<Lookup, KernelError> {
         let name = module.replace('-', "_");
-        if let Some(path) = self.by_name.get(&name) {
-            return Lookup::Files(
-                load_order(&self.graph, path).into_iter().map(str::to_owned).collect(),
-            );
-        }
-        if self.builtin.contains(&name) { Lookup::Builtin } else { Lookup::Missing }
+        let Some(path) = self.by_name.get(&name) else {
+            let builtin = self.builtin.contains(&name);
+            return Ok(if builtin { Lookup::Builtin } else { Lookup::Missing });
+        };
+        let asked;
+        let graph = match &self.graph {
+            Some(graph) => graph,
+            None => {
+                let (graph, lacking) = modinfo::scan(self.dir(), &self.by_name, [path.clone()])?;
+                let lacks = |needs: &str| !self.builtin.contains(&needs.replace('-', "_"));
+                if let Some(one) = lacking.iter().find(|one| lacks(&one.needs)) {
+                    return Err(self.missing_error(&one.needs));
+                }
+                asked = graph;
+                &asked
+            }
+        };
+        Ok(Lookup::Files(load_order(graph, path).into_iter().map(str::to_owned).collect()))
     }
 
     /// Those of `wanted` that the kernel does not have at all.
     #[must_use]
     pub fn missing<'a>(&self, wanted: &[&'a str]) -> Vec<&'a str> {
-        let has = |module: &&str| self.lookup(module) == Lookup::Missing;
-        wanted.iter().copied().filter(has).collect()
+        let lacks = |module: &&str| {
+            let name = module.replace('-', "_");
+            !self.by_name.contains_key(&name) && !self.builtin.contains(&name)
+        };
+        wanted.iter().copied().filter(lacks).collect()
     }
 
     /// Reads and unpacks all files that the `wanted` modules need, and those that the `optional`
@@ -120,7 +140,7 @@ impl ModuleTree {
         let mut index = HashMap::new();
         for module in wanted.iter().chain(optional) {
             let name = module.replace('-', "_");
-            let paths = match self.lookup(&name) {
+            let paths = match self.lookup(&name)? {
                 Lookup::Builtin => Vec::new(),
                 Lookup::Files(paths) => paths,
                 Lookup::Missing if wanted.contains(module) => return Err(self.missing_error(&name)),
@@ -147,11 +167,14 @@ impl ModuleTree {
     }
 
     fn read(&self, path: &str) -> Result<ModuleFile, KernelError> {
-        let dir = self.dir.as_deref().unwrap_or(Path::new(""));
         Ok(ModuleFile {
             name: module_name(path).unwrap_or_default(),
-            bytes: read_module(&dir.join(path))?,
+            bytes: read_module(&self.dir().join(path))?,
         })
+    }
+
+    fn dir(&self) -> &Path {
+        self.dir.as_deref().unwrap_or(Path::new(""))
     }
 
     fn missing_error(&self, module: &str) -> KernelError {

@@ -8,7 +8,7 @@ use std::path::{Component, Path, PathBuf};
 use super::cache::MODULES;
 use super::decompress::{self, Method};
 use super::error::KernelError;
-use super::modinfo::{self, Graph, load_order, module_name};
+use super::modinfo::{self, module_name};
 
 /// What a kernel package unpacks to at most, in bytes (Debian's full flavour: 0.4 GB).
 const MAX_UNPACKED: u64 = 4 << 30;
@@ -174,22 +174,16 @@ fn target(path: &Path, release: &mut Option<String>) -> Option<PathBuf> {
 /// Removes the modules that guests cannot need from a tree and writes `modules.dep` for the rest.
 /// Gives the number of those kept, and what they need but is nowhere.
 pub(super) fn prune(tree: &Path) -> Result<(usize, BTreeSet<modinfo::Unresolved>), KernelError> {
-    let (graph, unresolved) = modinfo::scan(tree)?;
-    let kept: BTreeSet<&str> = graph
-        .keys()
-        .filter(|path| is_kept(path))
-        .flat_map(|path| load_order(&graph, path))
-        .collect();
-    for path in graph.keys().filter(|path| !kept.contains(path.as_str())) {
+    let files = modinfo::files(tree)?;
+    let roots = files.values().filter(|path| is_kept(path)).cloned();
+    let (graph, unresolved) = modinfo::scan(tree, &files, roots)?;
+    for path in files.values().filter(|path| !graph.contains_key(*path)) {
         let path = tree.join(path);
         fs::remove_file(&path).map_err(KernelError::io("remove", path))?;
     }
     remove_empty(tree)?;
-    let rest: Graph =
-        kept.iter().filter_map(|&path| Some((path.to_owned(), graph.get(path)?.clone()))).collect();
-    modinfo::save(tree, &rest)?;
-    let unresolved = unresolved.into_iter().filter(|one| kept.contains(one.path.as_str()));
-    Ok((rest.len(), unresolved.collect()))
+    modinfo::save(tree, &graph)?;
+    Ok((graph.len(), unresolved))
 }
 
 fn is_kept(path: &str) -> bool {

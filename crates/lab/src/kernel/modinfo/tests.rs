@@ -88,11 +88,22 @@ fn what_is_not_in_the_tree_is_told() {
 }
 
 #[test]
+fn only_what_is_asked_for_is_read() {
+    let dir = tempfile::tempdir().unwrap();
+    tree(dir.path(), VIRTIO, "");
+    fs::write(dir.path().join("kernel/damaged.ko"), "no module").unwrap();
+    let files = files(dir.path()).unwrap();
+    let (graph, _) = scan(dir.path(), &files, [files["net_failover"].clone()]).unwrap();
+    let paths: Vec<&String> = graph.keys().collect();
+    assert_eq!(paths, ["kernel/drivers/net/net_failover.ko.gz", "kernel/net/core/failover.ko.xz"]);
+}
+
+#[test]
 fn links_are_not_followed() {
     let dir = tempfile::tempdir().unwrap();
     tree(dir.path(), &[("kernel/a.ko", "")], "");
     std::os::unix::fs::symlink(dir.path(), dir.path().join("kernel/build")).unwrap();
-    assert_eq!(scan(dir.path()).unwrap().0.len(), 1);
+    assert_eq!(files(dir.path()).unwrap().len(), 1);
 }
 
 #[test]
@@ -101,7 +112,7 @@ fn a_damaged_module_is_named() {
     let path: PathBuf = dir.path().join("bad.ko");
     for bytes in [&b""[..], b"\x7fELF", b"text", &[0x1f, 0x8b, 8], &module("x", "")[..100]] {
         fs::write(&path, bytes).unwrap();
-        let error = scan(dir.path()).unwrap_err().to_string();
+        let error = write_modules_dep(dir.path()).unwrap_err().to_string();
         assert!(error.contains("bad.ko") && error.contains("kernel fetch"), "{error}");
     }
 }

@@ -83,3 +83,15 @@ fn the_order_inside_a_line_of_modules_dep_does_not_matter() {
     let graph = parse_dep("c.ko: b.ko a.ko\nb.ko: a.ko\na.ko:\n").unwrap();
     assert_eq!(load_order(&graph, "c.ko"), ["a.ko", "b.ko", "c.ko"]);
 }
+
+#[test]
+fn without_modules_dep_a_missing_dependency_is_an_error() {
+    let dir = tempfile::tempdir().unwrap();
+    tree(dir.path(), &[("kernel/a.ko", "b,c-d")], "kernel/c_d.ko\n");
+    let error = ModuleTree::open(dir.path(), "1").unwrap().lookup("a").unwrap_err();
+    assert!(error.to_string().contains("no module `b`"), "{error}");
+    fs::write(dir.path().join("kernel/b.ko"), crate::kernel::modinfo::tests::module("b", ""))
+        .unwrap();
+    let found = ModuleTree::open(dir.path(), "1").unwrap().lookup("a").unwrap();
+    assert_eq!(found, Lookup::Files(vec!["kernel/b.ko".into(), "kernel/a.ko".into()]));
+}
