@@ -1,0 +1,245 @@
+//! Gathers the trials of a cell.
+
+use std::collections::BTreeMap;
+
+use vioperf_model::plan::{Cell, CellId, Plan};
+use vioperf_model::record::{Outcome, Party, Place, TrialRecord};
+use vioperf_model::sample::InterfaceFacts;
+
+use crate::cores::{CoreReading, MachineReading};
+use crate::rates::TrialReadings;
+use crate::result::{
+    BytesPerPacket, CellAnalysis, CoreStates, CoreUse, EndFacts, MachineUse, Metric, QemuUse,
+    Retransmissions, ServiceDemand, TrialCounts, TrialValue,
+};
+use crate::statistics::{summarise, summarise_ratios};
+use crate::threads::Task;
+use crate::window::{Absent, Reading};
+
+/// The trials of one cell, in the order of blocks.
+#[derive(Debug, Default)]
+pub struct CellTrials<'a> {
+    /// Those that count, with what was derived of them.
+    pub completed: Vec<(&'a TrialRecord, TrialReadings)>,
+    /// How many do not count.
+    pub void: u32,
+}
+
+/// Sorts the trials to their cells; those of unknown cells are left aside.
+pub fn trials_by_cell<'a>(
+    plan: &Plan,
+    trials: &'a [TrialRecord],
+) -> BTreeMap<CellId, CellTrials<'a>> {
+    let directions: BTreeMap<&CellId, _> =
+        plan.cells.iter().map(|cell| (&cell.id, cell.workload.direction)).collect();
+    let mut by_cell: BTreeMap<CellId, CellTrials<'a>> = BTreeMap::new();
+    for trial in trials {
+        let Some(direction) = directions.get(&trial.cell) else { continue };
+        let cell = by_cell.entry(trial.cell.clone()).or_default();
+        match trial.outcome {
+            Outcome::Completed => {
+                cell.completed.push((trial, TrialReadings::of(trial, *direction)));
+            }
+            Outcome::Void { .. } => cell.void = cell.void.saturating_add(1),
+        }
+    }
+    for cell in by_cell.values_mut() {
+        cell.completed.sort_by_key(|(trial, _)| (trial.block, trial.sequence));
+    }
+    by_cell
+}
+
+impl CellTrials<'_> {
+    /// Summarises one number over the trials.
+    pub fn metric<'r>(&'r self, read: impl Fn(&'r TrialReadings) -> &'r Reading) -> Metric {
+        self.metric_of(|readings| read(readings).clone())
+    }
+
+    /// The same for a number that is put together first.
+    pub fn metric_of<'r>(&'r self, read: impl Fn(&'r TrialReadings) -> Reading) -> Metric {
+        let readings = self.completed.iter().map(|(_, r)| (r.sequence, r.block, read(r)));
+        metric(readings, summarise)
+    }
+
+    fn machine<'r>(&'r self, of: impl Fn(&'r TrialReadings) -> &'r MachineReading) -> MachineUse {
+        let mut cores: BTreeMap<u32, Vec<(&TrialReadings, &CoreReading)>> = BTreeMap::new();
+        for (_, readings) in &self.completed {
+            for core in of(readings).cores.iter().flatten() {
+                cores.entry(core.core).or_default().push((readings, core));
+            }
+        }
+        MachineUse {
+            busy_percent_of_core: self.metric(|readings| &of(readings).busy_percent_of_core),
+            cores: cores.into_iter().map(|(number, trials)| core_use(number, &trials)).collect(),
+        }
+    }
+
+    fn qemu(&self) -> QemuUse {
+        let task = |task| self.metric_of(move |readings| readings.qemu.task(task));
+        QemuUse {
+            vcpu_percent_of_core: task(Task::Vcpu),
+            main_loop_percent_of_core: task(Task::MainLoop),
+            io_percent_of_core: task(Task::Io),
+            vhost_percent_of_core: task(Task::Vhost),
+            other_percent_of_core: task(Task::Other),
+            total_percent_of_core: self.metric_of(|readings| readings.qemu.total()),
+            waiting_percent_of_core: self.metric(|r| &r.qemu.waiting_percent_of_core),
+        }
+    }
+
+    fn ends(&self) -> Vec<EndFacts> {
+        let mut ends: Vec<EndFacts> = Vec::new();
+        for (trial, _) in &self.completed {
+            for party in &trial.parties {
+                let Some(interface) = &party.interface else { continue };
+                let same = |end: &&mut EndFacts| is_same_end(end, party, interface);
+                match ends.iter_mut().find(same) {
+                    Some(end) => end.trials = end.trials.saturating_add(1),
+                    None => ends.push(EndFacts {
+                        place: party.place,
+                        kernel_release: party.identity.kernel_release.clone(),
+                        trials: 1,
+                        interface: interface.clone(),
+                    }),
+                }
+            }
+        }
+        ends.sort_by_key(|end| (end.place == Place::Peer, end.place));
+        ends
+    }
+}
+
+/// What a fresh guest may have otherwise without being another interface does not count.
+fn is_same_end(end: &EndFacts, party: &Party, interface: &InterfaceFacts) -> bool {
+    let known = InterfaceFacts {
+        name: interface.name.clone(),
+        mac: interface.mac.clone(),
+        bus_address: interface.bus_address.clone(),
+        ..end.interface.clone()
+    };
+    end.place == party.place
+        && end.kernel_release == party.identity.kernel_release
+        && known == *interface
+}
+
+fn core_use(core: u32, trials: &[(&TrialReadings, &CoreReading)]) -> CoreUse {
+    let busy = trials.iter().map(|(r, core)| (r.sequence, r.block, core.busy_percent.clone()));
+    let mean = |state: fn(&CoreStates) -> Option<f64>| {
+        let values: Vec<f64> = trials.iter().filter_map(|(_, core)| state(&core.states)).collect();
+        summarise(&values).map(|summary| summary.mean)
+    };
+    CoreUse {
+        core,
+        busy_percent: metric(busy, summarise),
+        mean_percent: CoreStates {
+            user: mean(|states| states.user),
+            system: mean(|states| states.system),
+            irq: mean(|states| states.irq),
+            softirq: mean(|states| states.softirq),
+            steal: mean(|states| states.steal),
+            guest: mean(|states| states.guest),
+            idle: mean(|states| states.idle),
+        },
+    }
+}
+
+/// Gathers readings (sequence, block, value) to a metric.
+pub fn metric(
+    readings: impl Iterator<Item = (u32, u32, Reading)>,
+    summarise: impl Fn(&[f64]) -> Option<crate::result::Summary>,
+) -> Metric {
+    let mut gathered = Metric::default();
+    for (sequence, block, reading) in readings {
+        match reading {
+            Ok(value) if value.is_finite() => {
+                gathered.values.push(TrialValue { sequence, block, value });
+            }
+            Ok(_) => add_reason(&mut gathered, "not a finite number".into()),
+            Err(reason) => add_reason(&mut gathered, reason),
+        }
+    }
+    let values: Vec<f64> = gathered.values.iter().map(|trial| trial.value).collect();
+    gathered.summary = summarise(&values);
+    if values.is_empty() && gathered.absent.is_empty() {
+        gathered.absent.insert("no trial was completed".into(), 0);
+    }
+    gathered
+}
+
+fn add_reason(metric: &mut Metric, reason: Absent) {
+    let trials = metric.absent.entry(reason.into_owned()).or_default();
+    *trials = trials.saturating_add(1);
+}
+
+/// What arrived in percent of what the baseline of the same block received: machines drift, and a
+/// block's trials lie close together.
+pub fn percent_of_baseline(cell: &CellTrials<'_>, baseline: Option<&CellTrials<'_>>) -> Metric {
+    let in_block: BTreeMap<u32, &Reading> = baseline
+        .into_iter()
+        .flat_map(|baseline| baseline.completed.iter().rev())
+        .map(|(_, readings)| (readings.block, &readings.receiver_bits_per_second))
+        .collect();
+    let ratio = |readings: &TrialReadings| -> Reading {
+        let mine = positive(&readings.receiver_bits_per_second, "nothing arrived")?;
+        let base = in_block.get(&readings.block).ok_or("no baseline in the same block")?;
+        Ok(100.0 * mine / positive(base, "nothing arrived in the baseline")?)
+    };
+    let readings = cell.completed.iter().map(|(_, r)| (r.sequence, r.block, ratio(r)));
+    metric(readings, summarise_ratios)
+}
+
+fn positive(reading: &Reading, otherwise: &'static str) -> Reading {
+    let value = *reading.as_ref().map_err(Clone::clone)?;
+    if value > 0.0 { Ok(value) } else { Err(otherwise.into()) }
+}
+
+/// Analyses one cell of the plan.
+pub fn analyse_cell(
+    cell: &Cell,
+    planned: u32,
+    trials: &CellTrials<'_>,
+    baseline: Option<&CellTrials<'_>>,
+) -> CellAnalysis {
+    let has_guest = !cell.is_baseline();
+    let mut percent = percent_of_baseline(trials, baseline);
+    if cell.baseline.is_none() {
+        percent = Metric { absent: [("it is the baseline".into(), 0)].into(), ..Metric::default() };
+    }
+    let completed = u32::try_from(trials.completed.len()).unwrap_or(u32::MAX);
+    CellAnalysis {
+        id: cell.id.clone(),
+        path: cell.path_name().to_owned(),
+        kind: cell.nic.map(|nic| nic.row().kind),
+        is_baseline: cell.is_baseline(),
+        switch: cell.switch,
+        mtu_bytes: cell.mtu,
+        streams: cell.workload.streams,
+        direction: cell.workload.direction,
+        trials: TrialCounts { planned, completed, void: trials.void },
+        receiver_bits_per_second: trials.metric(|r| &r.receiver_bits_per_second),
+        sender_bits_per_second: trials.metric(|r| &r.sender_bits_per_second),
+        percent_of_baseline: percent,
+        host: trials.machine(|r| &r.host),
+        guest: has_guest.then(|| trials.machine(|r| &r.guest)),
+        qemu: has_guest.then(|| trials.qemu()),
+        service_demand: ServiceDemand {
+            host_us_per_kib: trials.metric(|r| &r.host_us_per_kib),
+            qemu_us_per_kib: trials.metric(|r| &r.qemu_us_per_kib),
+            guest_us_per_kib: trials.metric(|r| &r.guest_us_per_kib),
+        },
+        retransmissions: Retransmissions {
+            segments: trials.metric(|r| &r.segments_retransmitted),
+            per_million_segments_sent: trials.metric(|r| &r.retransmitted_per_million),
+        },
+        bytes_per_packet: BytesPerPacket {
+            sender: trials.metric(|r| &r.sender_bytes_per_packet),
+            tap: trials.metric(|r| &r.tap_bytes_per_packet),
+            receiver: trials.metric(|r| &r.receiver_bytes_per_packet),
+        },
+        guest_ready_ms: trials.metric(|r| &r.guest_ready_ms),
+        clock_error_percent_of_window: trials.metric(|r| &r.clock_error_percent_of_window),
+        unexplained_host_busy_percent_of_core: trials
+            .metric(|r| &r.unexplained_host_busy_percent_of_core),
+        ends: trials.ends(),
+    }
+}

@@ -1,0 +1,231 @@
+//! The rules that turn numbers into findings: one file a rule, one line a rule in [`RULES`].
+
+mod budget;
+mod clocks;
+mod disagreement;
+mod emulation;
+mod left_out;
+mod link_speed;
+mod loads;
+mod machine_busy;
+mod main_loop_saturated;
+mod never_measured;
+mod records;
+mod scatter;
+mod too_few_trials;
+mod vcpu_saturated;
+mod void;
+
+use vioperf_model::plan::CellId;
+use vioperf_model::record::{RunInfo, TrialRecord};
+
+use crate::result::{CellAnalysis, Finding, Metric, Severity, VoidTrial};
+use crate::wording;
+
+/// What the rules look at.
+#[derive(Debug, Clone, Copy)]
+pub struct Evidence<'a> {
+    /// The run.
+    pub run: &'a RunInfo,
+    /// Every record.
+    pub trials: &'a [TrialRecord],
+    /// What was derived.
+    pub cells: &'a [CellAnalysis],
+    /// Trials that do not count.
+    pub void_trials: &'a [VoidTrial],
+}
+
+type Rule = fn(&Evidence<'_>) -> Vec<Finding>;
+
+const RULES: &[Rule] = &[
+    emulation::check,
+    budget::check,
+    left_out::check,
+    records::check,
+    never_measured::check,
+    void::check,
+    loads::check,
+    too_few_trials::check,
+    scatter::check,
+    machine_busy::check,
+    clocks::check,
+    disagreement::check,
+    main_loop_saturated::check,
+    vcpu_saturated::check,
+    link_speed::check,
+];
+
+/// Everything the rules find, gravest first.
+pub fn findings(evidence: &Evidence<'_>) -> Vec<Finding> {
+    let mut found: Vec<Finding> = RULES.iter().flat_map(|rule| rule(evidence)).collect();
+    found.sort_by_key(|finding| finding.severity);
+    found
+}
+
+/// A finding about cells, with what is to be said of each; nothing without cells.
+fn about_cells(
+    rule: &str,
+    severity: Severity,
+    title: &str,
+    cells: &[(CellId, String)],
+    advice: &str,
+) -> Vec<Finding> {
+    if cells.is_empty() {
+        return Vec::new();
+    }
+    vec![Finding {
+        rule: rule.into(),
+        severity,
+        cells: cells.iter().map(|(cell, _)| cell.clone()).collect(),
+        title: title.into(),
+        evidence: wording::cells(cells),
+        advice: advice.into(),
+    }]
+}
+
+/// A finding about the run as a whole.
+fn about_run(rule: &str, severity: Severity, title: &str, evidence: &str, advice: &str) -> Finding {
+    Finding {
+        rule: rule.into(),
+        severity,
+        cells: Vec::new(),
+        title: title.into(),
+        evidence: evidence.into(),
+        advice: advice.into(),
+    }
+}
+
+/// The cells whose `metric` has a mean above `threshold`, the largest first, with the mean as text.
+fn above(
+    cells: &[CellAnalysis],
+    threshold: f64,
+    metric: impl Fn(&CellAnalysis) -> Option<&Metric>,
+) -> Vec<(CellId, String)> {
+    let mut over: Vec<(f64, &CellId)> = cells
+        .iter()
+        .filter_map(|cell| Some((metric(cell)?.mean()?, &cell.id)))
+        .filter(|(mean, _)| *mean > threshold)
+        .collect();
+    over.sort_by(|a, b| b.0.total_cmp(&a.0));
+    over.into_iter().map(|(mean, id)| (id.clone(), wording::percent(mean))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analyse;
+    use crate::testing::{Synthetic, with_flat_rate};
+    use vioperf_model::record::{Outcome, Place, RunEnd, RunEnding};
+
+    fn rules(run: &RunInfo, trials: &[TrialRecord]) -> Vec<String> {
+        analyse(run, trials).findings.into_iter().map(|finding| finding.rule).collect()
+    }
+
+    #[test]
+    fn a_calm_run_has_nothing_but_notes() {
+        let Synthetic { run, trials } = Synthetic::calm_kvm();
+        let analysis = analyse(&run, &trials);
+        let grave = analysis.findings.iter().find(|f| f.severity != Severity::Note);
+        assert_eq!(grave, None);
+    }
+
+    #[test]
+    fn each_rule_finds_what_it_is_for() {
+        let has = |rule: &str, change: &dyn Fn(&mut Synthetic)| {
+            let mut synthetic = Synthetic::calm_kvm();
+            assert!(!rules(&synthetic.run, &synthetic.trials).contains(&rule.to_owned()), "{rule}");
+            change(&mut synthetic);
+            let found = rules(&synthetic.run, &synthetic.trials);
+            assert!(found.contains(&rule.to_owned()), "{rule} is not in {found:?}");
+        };
+        has("software-emulation", &|s| s.run.hypervisor.as_mut().unwrap().emulated = true);
+        has("ended-early", &|s| {
+            let how = RunEnding::Interrupted { signal: "SIGINT".into() };
+            s.run.ended = Some(RunEnd { at: "2026-01-01T00:00:00Z".into(), how });
+        });
+        has("not-ended", &|s| s.run.ended = None);
+        has("left-out", &|s| {
+            s.run.left_out.push(vioperf_model::record::LeftOut {
+                what: "nic igb".into(),
+                reason: "QEMU lacks it".into(),
+            });
+        });
+        has("unknown-cell", &|s| s.trials[0].cell = CellId("e1001/5-streams".into()));
+        has("never-measured", &|s| {
+            let gone = s.trials[0].cell.clone();
+            s.trials.retain(|trial| trial.cell != gone);
+        });
+        has("void-trials", &|s| {
+            let reason = "the guest hung".into();
+            s.trials[0].outcome = Outcome::Void { reason, console_tail: vec![] };
+        });
+        has("too-few-trials", &|s| s.trials.retain(|trial| trial.block == 0));
+        has("machine-busy-at-start", &|s| s.run.host.load_average_1min = 7.0);
+        has("clocks-poorly-related", &|s| {
+            s.trials[0].parties[0].clock.error_ns = 1_000_000_000;
+        });
+        has("load-ended-early", &|s| {
+            let load = s.trials[0].parties[0].report.load.get_or_insert_default();
+            load.ended_early = Some("connection reset".into());
+        });
+        has("link-speed-not-a-limit", &|s| {
+            for trial in &mut s.trials {
+                for party in &mut trial.parties {
+                    if let (Place::Guest, Some(facts)) = (party.place, &mut party.interface) {
+                        facts.speed_mbit_per_s = Some(10);
+                    }
+                }
+            }
+        });
+        has("wide-interval", &|s| {
+            let (run, block) = (s.run.clone(), 1);
+            let cell = run.plan.cells[0].clone();
+            s.trials.retain(|trial| trial.cell != cell.id || trial.block != block);
+            s.trials.push(with_flat_rate(&cell, block, 9_999, 1e6));
+        });
+        has("sender-receiver-disagree", &|s| {
+            for party in &mut s.trials[0].parties {
+                if let vioperf_model::wire::Role::Sender { .. } = party.role {
+                    for load in party.report.samples.iter_mut().filter_map(|s| s.load.as_mut()) {
+                        load.bytes *= 2;
+                    }
+                }
+            }
+        });
+        has("vcpus-saturated", &|s| {
+            for_every_sample(s, Place::Guest, |at, sample| {
+                for core in sample.cores.iter_mut().flatten() {
+                    core.system = at * 100;
+                }
+            });
+        });
+        has("main-loop-saturated", &|s| {
+            for_every_sample(s, Place::Host, |at, sample| {
+                for thread in sample.threads.iter_mut().flatten() {
+                    thread.on_cpu_ns = at * 1_000_000_000;
+                }
+            });
+        });
+        has("machine-busy", &|s| {
+            for_every_sample(s, Place::Host, |at, sample| {
+                for core in sample.cores.iter_mut().flatten() {
+                    core.system = at * 100;
+                }
+            });
+        });
+    }
+
+    fn for_every_sample(
+        synthetic: &mut Synthetic,
+        place: Place,
+        change: impl Fn(u64, &mut vioperf_model::sample::Sample),
+    ) {
+        for trial in &mut synthetic.trials {
+            for party in trial.parties.iter_mut().filter(|party| party.place == place) {
+                for (sample, at) in party.report.samples.iter_mut().zip(0..) {
+                    change(at, sample);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! Intervals too wide to compare by.
+
+use vioperf_model::plan::CellId;
+
+use super::{Evidence, about_cells};
+use crate::result::{CellAnalysis, Finding, Severity};
+use crate::window::percent;
+use crate::wording;
+
+/// Half widths above this part of the mean are doubtful, in percent.
+const WIDE_PERCENT: f64 = 10.0;
+
+pub fn check(evidence: &Evidence<'_>) -> Vec<Finding> {
+    let width = |cell: &CellAnalysis| -> Option<(f64, CellId)> {
+        let summary = cell.receiver_bits_per_second.summary?;
+        Some((percent(summary.half_width()?, summary.mean), cell.id.clone()))
+    };
+    let mut wide: Vec<(f64, CellId)> = evidence
+        .cells
+        .iter()
+        .filter_map(width)
+        .filter(|(width, _)| *width > WIDE_PERCENT)
+        .collect();
+    wide.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let cells: Vec<(CellId, String)> = wide
+        .into_iter()
+        .map(|(width, cell)| (cell, format!("± {}", wording::percent(width))))
+        .collect();
+    about_cells(
+        "wide-interval",
+        Severity::Doubt,
+        "Throughput scatters: the 95 % interval is wider than ± 10 %",
+        &cells,
+        "Measure more blocks or longer trials, on a machine that does nothing else, before trusting \
+         small differences.",
+    )
+}

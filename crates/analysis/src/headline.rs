@@ -1,0 +1,151 @@
+//! The notice, the answer in one sentence, and the advice. Nothing is said that the intervals do
+//! not bear.
+
+use vioperf_model::nic::NicKind;
+use vioperf_model::record::RunInfo;
+
+use crate::result::{Ranked, Summary};
+use crate::wording::{count, direction, percent};
+
+/// What has to be said before any number.
+pub fn notice(run: &RunInfo) -> Option<String> {
+    let hypervisor = run.hypervisor.as_ref().filter(|hypervisor| hypervisor.emulated)?;
+    Some(format!(
+        "Software emulation (TCG), not KVM: the ratios below are not those under KVM. Reason: {}",
+        hypervisor.accel_reason
+    ))
+}
+
+/// The answer, the advice first.
+pub fn sentences(run: &RunInfo, ranking: &[Ranked]) -> Vec<String> {
+    let measured: Vec<&Ranked> =
+        ranking.iter().filter(|ranked| ranked.percent_of_baseline.summary.is_some()).collect();
+    let Some(best) = measured.first() else {
+        return vec![
+            "No path has both a trial and a baseline in the same block: there is nothing \
+                     to compare yet."
+                .into(),
+        ];
+    };
+    let emulated = run.hypervisor.as_ref().is_some_and(|hypervisor| hypervisor.emulated);
+    let leaders: Vec<&Ranked> = std::iter::once(*best)
+        .chain(measured.iter().skip(1).copied().filter(|ranked| may_equal_best(ranked)))
+        .collect();
+    let mut sentences = vec![answer(&measured, &leaders)];
+    sentences.extend(by_workload(best));
+    sentences.push(advice(&leaders, emulated));
+    if emulated {
+        sentences.push(
+            "The guest's own instructions were emulated: under KVM the percentages are others, and \
+             the order can be too."
+                .into(),
+        );
+    }
+    sentences
+}
+
+/// Whether the blocks leave it open that the path is as good as the best.
+fn may_equal_best(ranked: &Ranked) -> bool {
+    ranked.versus_best.as_ref().is_some_and(|versus| versus.told_apart != Some(true))
+}
+
+fn answer(measured: &[&Ranked], leaders: &[&Ranked]) -> String {
+    let best = measured[0];
+    let mut text = match leaders {
+        [_, _, ..] => {
+            let blocks = best.percent_of_baseline.values.len();
+            format!(
+                "{} cannot be told apart by {}: they keep {} of the host's own path",
+                list(&leaders.iter().map(|ranked| ranked.path.as_str()).collect::<Vec<_>>()),
+                count(blocks, "block"),
+                list(&leaders.iter().map(|ranked| mean(ranked)).collect::<Vec<_>>()),
+            )
+        }
+        _ => {
+            let interval = best.percent_of_baseline.summary.as_ref().and_then(interval);
+            format!(
+                "{} keeps {}{} of the host's own path",
+                best.path,
+                mean(best),
+                interval.map(|text| format!(" ({text})")).unwrap_or_default()
+            )
+        }
+    };
+    if let [_, .., worst] = measured
+        && !leaders.iter().any(|leader| leader.path == worst.path)
+    {
+        text.push_str(&format!(
+            "; {}, the last of {}, {}",
+            worst.path,
+            measured.len(),
+            mean(worst)
+        ));
+    }
+    text.push('.');
+    text
+}
+
+/// The best path's percentages, where there is more than one workload.
+fn by_workload(best: &Ranked) -> Option<String> {
+    let parts: Vec<String> = best
+        .workloads
+        .iter()
+        .filter_map(|workload| {
+            let mean = workload.percent_of_baseline?.mean;
+            let streams = count(usize::from(workload.streams), "stream");
+            Some(format!("{} {} with {streams}", percent(mean), direction(workload.direction)))
+        })
+        .collect();
+    (parts.len() > 1).then(|| {
+        let workloads = parts.len();
+        format!(
+            "{}: {}; the geometric mean of these {workloads} ranks it.",
+            best.path,
+            list(&parts)
+        )
+    })
+}
+
+fn advice(leaders: &[&Ranked], emulated: bool) -> String {
+    let paravirtual = leaders.iter().find(|ranked| ranked.kind == NicKind::Paravirtual);
+    let here = if emulated { " on a host that emulates its guests" } else { "" };
+    match (paravirtual, leaders) {
+        (Some(choice), [_]) => format!(
+            "Use {}{here}: it is paravirtual, made for virtual machines, and the fastest measured.",
+            choice.path
+        ),
+        (Some(choice), _) => format!(
+            "Use {}{here}: it is paravirtual, made for virtual machines, and nothing measured is \
+             surely faster.",
+            choice.path
+        ),
+        (None, leaders) => format!(
+            "{} {here_or_not} an emulated card; measure a paravirtual one (virtio, vmxnet3) too \
+             before settling on it.",
+            leaders.first().map_or("The first", |ranked| ranked.path.as_str()),
+            here_or_not =
+                if emulated { "was the fastest here, and is" } else { "is the fastest, but" },
+        ),
+    }
+}
+
+fn mean(ranked: &Ranked) -> String {
+    ranked.percent_of_baseline.mean().map_or_else(|| "an unknown part".into(), percent)
+}
+
+/// `95 % interval 70.1 to 72.3 %`.
+fn interval(summary: &Summary) -> Option<String> {
+    let interval = summary.interval_95?;
+    let low = crate::wording::three_digits(interval.low);
+    Some(format!("95 % interval {low} to {}", percent(interval.high)))
+}
+
+/// `a`, `a and b`, `a, b and c`.
+fn list<T: AsRef<str>>(items: &[T]) -> String {
+    let items: Vec<&str> = items.iter().map(AsRef::as_ref).collect();
+    match items.as_slice() {
+        [] => String::new(),
+        [one] => (*one).to_owned(),
+        [first @ .., last] => format!("{} and {last}", first.join(", ")),
+    }
+}

@@ -1,0 +1,246 @@
+//! Derives the numbers of one trial from its raw counters.
+
+use vioperf_model::record::{Party, Place, TrialRecord};
+use vioperf_model::sample::{InterfaceCounters, Sample, TcpCounters};
+use vioperf_model::wire::Role;
+use vioperf_model::workload::Direction;
+
+use crate::cores::MachineReading;
+use crate::threads::{QemuReading, watched_percent_of_core};
+use crate::window::{Absent, Reading, Window, percent};
+
+/// Everything derived from one trial; the units are in the names.
+#[derive(Debug)]
+pub struct TrialReadings {
+    /// Position in the run.
+    pub sequence: u32,
+    /// The block.
+    pub block: u32,
+    /// Payload that arrived.
+    pub receiver_bits_per_second: Reading,
+    /// Payload that was sent.
+    pub sender_bits_per_second: Reading,
+    /// The host's cores.
+    pub host: MachineReading,
+    /// The guest's cores.
+    pub guest: MachineReading,
+    /// QEMU's threads.
+    pub qemu: QemuReading,
+    /// Busy time of the host's cores per payload received.
+    pub host_us_per_kib: Reading,
+    /// QEMU's time per payload received.
+    pub qemu_us_per_kib: Reading,
+    /// Busy time of the guest's cores per payload received.
+    pub guest_us_per_kib: Reading,
+    /// Segments sent again.
+    pub segments_retransmitted: Reading,
+    /// The same per million segments sent.
+    pub retransmitted_per_million: Reading,
+    /// At the sender's interface.
+    pub sender_bytes_per_packet: Reading,
+    /// At the guest's tap.
+    pub tap_bytes_per_packet: Reading,
+    /// At the receiver's interface.
+    pub receiver_bytes_per_packet: Reading,
+    /// Until the guest's NIC had a carrier.
+    pub guest_ready_ms: Reading,
+    /// By how much clocks may differ.
+    pub clock_error_percent_of_window: Reading,
+    /// Busy time of the host's cores that no watched thread explains.
+    pub unexplained_host_busy_percent_of_core: Reading,
+}
+
+/// A party and its samples inside the window, or why there are none.
+struct View<'a> {
+    party: Option<&'a Party>,
+    window: Result<Window<'a>, Absent>,
+}
+
+impl<'a> View<'a> {
+    fn of(trial: &'a TrialRecord, who: &'static str, wanted: impl Fn(&Party) -> bool) -> Self {
+        match trial.parties.iter().find(|party| wanted(party)) {
+            Some(party) => {
+                let window = Window::cut(party, trial.timeline.as_ref())
+                    .map_err(|reason| Absent::from(format!("{who}: {reason}")));
+                Self { party: Some(party), window }
+            }
+            None => Self { party: None, window: Err(format!("{who}: not in the record").into()) },
+        }
+    }
+
+    fn window(&self) -> Result<&Window<'a>, Absent> {
+        self.window.as_ref().map_err(Clone::clone)
+    }
+}
+
+impl TrialReadings {
+    /// Derives what can be derived. `direction` is the cell's.
+    pub fn of(trial: &TrialRecord, direction: Direction) -> Self {
+        let receiver =
+            View::of(trial, "receiver", |party| matches!(party.role, Role::Receiver { .. }));
+        let sender = View::of(trial, "sender", |party| matches!(party.role, Role::Sender { .. }));
+        let guest = View::of(trial, "guest", |party| party.place == Place::Guest);
+        let host = View::of(trial, "host", |party| party.place == Place::Host);
+        // The peer's namespace is on the host too and sees the same cores.
+        let peer = View::of(trial, "host", |party| party.place == Place::Peer);
+        let cores_from = if host.party.is_some() { &host } else { &peer };
+
+        let receiver_rate = bits_per_second(&receiver);
+        let host_cores = MachineReading::of(cores_from.window());
+        let guest_cores = MachineReading::of(guest.window());
+        let qemu = QemuReading::of(host.window());
+        let demand = |busy: &Reading| us_per_kib(busy, &receiver_rate);
+        let (segments_retransmitted, retransmitted_per_million) = retransmissions(&sender);
+        Self {
+            sequence: trial.sequence,
+            block: trial.block,
+            sender_bits_per_second: bits_per_second(&sender),
+            host_us_per_kib: demand(&host_cores.busy_percent_of_core),
+            qemu_us_per_kib: demand(&qemu.total()),
+            guest_us_per_kib: demand(&guest_cores.busy_percent_of_core),
+            receiver_bits_per_second: receiver_rate,
+            segments_retransmitted,
+            retransmitted_per_million,
+            sender_bytes_per_packet: own_interface(&sender, Way::Sent),
+            tap_bytes_per_packet: tap(&host, direction),
+            receiver_bytes_per_packet: own_interface(&receiver, Way::Received),
+            guest_ready_ms: ready_ms(trial),
+            clock_error_percent_of_window: clock_error(trial),
+            unexplained_host_busy_percent_of_core: unexplained(
+                trial,
+                &host,
+                &host_cores.busy_percent_of_core,
+            ),
+            host: host_cores,
+            guest: guest_cores,
+            qemu,
+        }
+    }
+}
+
+fn bits_per_second(view: &View<'_>) -> Reading {
+    let window = view.window()?;
+    let bytes = window.increase("load", |sample| sample.load.map(|load| load.bytes))?;
+    Ok(bytes as f64 * 8.0 / window.seconds)
+}
+
+/// `busy` is in percent of a core: of every second so many hundredths. Both are rates, so the
+/// parties' windows need not be of the same length.
+fn us_per_kib(busy: &Reading, received: &Reading) -> Reading {
+    let busy = busy.as_ref().map_err(Clone::clone)?;
+    let bits_per_second = received.as_ref().map_err(Clone::clone)?;
+    let kib_per_second = bits_per_second / 8.0 / 1024.0;
+    if kib_per_second == 0.0 {
+        return Err("nothing arrived".into());
+    }
+    Ok(busy / 100.0 * 1e6 / kib_per_second)
+}
+
+fn retransmissions(sender: &View<'_>) -> (Reading, Reading) {
+    let increase = |read: fn(&TcpCounters) -> u64| {
+        let increase = sender.window()?.increase("tcp", |sample| sample.tcp.as_ref().map(read));
+        increase.map(|segments| segments as f64)
+    };
+    let again = increase(|tcp| tcp.segments_retransmitted);
+    let per_million = match (&again, increase(|tcp| tcp.segments_sent)) {
+        (Ok(_), Ok(0.0)) => Err("no segment was sent".into()),
+        (Ok(again), Ok(sent)) => Ok(again / sent * 1e6),
+        (Err(reason), _) => Err(reason.clone()),
+        (_, Err(reason)) => Err(reason),
+    };
+    (again, per_million)
+}
+
+#[derive(Clone, Copy)]
+enum Way {
+    Sent,
+    Received,
+}
+
+fn own_interface(view: &View<'_>, way: Way) -> Reading {
+    let window = view.window()?;
+    let facts = view.party.and_then(|party| party.interface.as_ref());
+    let facts = facts.ok_or("the interface under test is not in the record")?;
+    bytes_per_packet(window, &facts.name, way)
+}
+
+/// What goes to the guest, the host sends into the tap.
+fn tap(host: &View<'_>, direction: Direction) -> Reading {
+    let way = match direction {
+        Direction::ToGuest => Way::Sent,
+        Direction::FromGuest => Way::Received,
+    };
+    let window = host.window()?;
+    let interfaces =
+        window.first().interfaces.as_ref().ok_or_else(|| window.reason("interfaces"))?;
+    let mut taps = interfaces.keys().filter(|name| name.starts_with("tap"));
+    match (taps.next(), taps.next()) {
+        (Some(tap), None) => bytes_per_packet(window, tap, way),
+        (None, _) => Err("no tap among the host's interfaces".into()),
+        _ => Err("more than one tap among the host's interfaces".into()),
+    }
+}
+
+fn bytes_per_packet(window: &Window<'_>, interface: &str, way: Way) -> Reading {
+    let counters = |sample: &Sample| -> Option<InterfaceCounters> {
+        sample.interfaces.as_ref()?.get(interface).copied()
+    };
+    let bytes = window.increase("interfaces", |sample| {
+        counters(sample).map(|c| match way {
+            Way::Sent => c.tx_bytes,
+            Way::Received => c.rx_bytes,
+        })
+    })?;
+    let packets = window.increase("interfaces", |sample| {
+        counters(sample).map(|c| match way {
+            Way::Sent => c.tx_packets,
+            Way::Received => c.rx_packets,
+        })
+    })?;
+    if packets == 0 {
+        return Err(format!("{interface} counted no packet").into());
+    }
+    Ok(bytes as f64 / packets as f64)
+}
+
+fn ready_ms(trial: &TrialRecord) -> Reading {
+    let guest = trial.guest.as_ref().ok_or("no guest in this path")?;
+    let ready = guest.ready_ms.ok_or("the guest had served the trial before")?;
+    Ok(ready as f64)
+}
+
+fn clock_error(trial: &TrialRecord) -> Reading {
+    let timeline = trial.timeline.as_ref().ok_or("the load was never measured")?;
+    let length = timeline.measured_until_ns.saturating_sub(timeline.measured_from_ns);
+    let worst = trial.parties.iter().map(|party| party.clock.error_ns).max();
+    match (worst, length) {
+        (None, _) => Err("no party is in the record".into()),
+        (_, 0) => Err("the window is empty".into()),
+        (Some(worst), _) => Ok(percent(worst as f64, length as f64)),
+    }
+}
+
+/// Busy time less that of the watched threads and of the nodes on the host. Below zero when the
+/// clocks of the counters disagree by more than anything else was running.
+fn unexplained(trial: &TrialRecord, host: &View<'_>, busy: &Reading) -> Reading {
+    let busy = busy.as_ref().map_err(Clone::clone)?;
+    let watched = match host.window() {
+        Ok(window) if window.samples().iter().any(|sample| sample.threads.is_some()) => {
+            watched_percent_of_core(window)?
+        }
+        // A baseline has no process to watch.
+        _ if trial.guest.is_none() => 0.0,
+        Ok(window) => return Err(window.reason("threads")),
+        Err(reason) => return Err(reason),
+    };
+    let on_host = trial.parties.iter().filter(|party| party.place != Place::Guest);
+    let nodes: f64 = on_host.filter_map(node_percent_of_core).sum();
+    Ok((busy - watched - nodes).max(0.0))
+}
+
+/// The node's own CPU time, over all that it sampled: it is counted from start to stop.
+fn node_percent_of_core(party: &Party) -> Option<f64> {
+    let times = || party.report.samples.iter().map(|sample| sample.monotonic_ns);
+    let span = times().max()?.checked_sub(times().min()?).filter(|span| *span > 0)?;
+    Some(percent(party.report.node_cpu_ns as f64, span as f64))
+}

@@ -1,0 +1,360 @@
+//! What the analysis gives: `report --format json`, and the input of every other format.
+//!
+//! Units are in the names. A number that could not be derived is absent with its reasons
+//! ([`Metric::absent`]), never zero.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use vioperf_model::nic::NicKind;
+use vioperf_model::plan::CellId;
+use vioperf_model::record::{Place, RunInfo};
+use vioperf_model::sample::InterfaceFacts;
+use vioperf_model::scenario::SwitchKind;
+use vioperf_model::workload::Direction;
+
+/// Version of [`RunAnalysis`]. Raised when a reader of the older version would misread.
+pub const ANALYSIS_SCHEMA_VERSION: u32 = 1;
+
+/// Everything that is known about a run.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct RunAnalysis {
+    /// What has to be said before any number: that guests ran under software emulation.
+    pub notice: Option<String>,
+    /// [`ANALYSIS_SCHEMA_VERSION`] of the writer.
+    pub schema_version: u32,
+    /// The question that the scenario asks.
+    pub question: String,
+    /// The answer in plain sentences, the first one being the advice.
+    pub headline: Vec<String>,
+    /// The paths that were compared, best first.
+    pub ranking: Vec<Ranked>,
+    /// Every cell, in the plan's order.
+    pub cells: Vec<CellAnalysis>,
+    /// Bottlenecks and doubts, gravest first.
+    pub findings: Vec<Finding>,
+    /// Trials that do not count.
+    pub void_trials: Vec<VoidTrial>,
+    /// The run as it was recorded: versions, command line, scenario, plan, host, QEMU, its end.
+    pub run: RunInfo,
+}
+
+/// A number over the trials of a cell.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
+pub struct Metric {
+    /// Mean and interval; absent when no trial has a value.
+    pub summary: Option<Summary>,
+    /// The value of every trial that has one, in the order of blocks.
+    pub values: Vec<TrialValue>,
+    /// Why trials have none, and how many: the reason is the key.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub absent: BTreeMap<String, u32>,
+}
+
+impl Metric {
+    /// The mean, where there is one.
+    pub fn mean(&self) -> Option<f64> {
+        self.summary.as_ref().map(|summary| summary.mean)
+    }
+
+    /// The reason that most trials without a value have, where there is no mean.
+    pub fn reason(&self) -> Option<&str> {
+        if self.summary.is_some() {
+            return None;
+        }
+        self.absent.iter().max_by_key(|(_, trials)| **trials).map(|(reason, _)| reason.as_str())
+    }
+}
+
+/// The value of one trial.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
+pub struct TrialValue {
+    /// The trial's position in the run.
+    pub sequence: u32,
+    /// Its block.
+    pub block: u32,
+    /// The value, in the unit of the metric.
+    pub value: f64,
+}
+
+/// Mean and interval of a metric.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
+pub struct Summary {
+    /// Trials (for a ratio: pairs of trials of one block) that it is made from.
+    pub n: usize,
+    /// Arithmetic mean; of ratios the geometric mean.
+    pub mean: f64,
+    /// Standard deviation of the trials; absent for one trial, and for ratios.
+    pub standard_deviation: Option<f64>,
+    /// 95 % interval of the mean (Student's t; of ratios that of their logarithms, transformed
+    /// back); absent for one trial.
+    pub interval_95: Option<Interval>,
+}
+
+impl Summary {
+    /// Half the width of the interval.
+    pub fn half_width(&self) -> Option<f64> {
+        self.interval_95.map(|interval| (interval.high - interval.low) / 2.0)
+    }
+}
+
+/// From where to where.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
+pub struct Interval {
+    /// Lower end.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
+}
+
+/// One combination of factor levels and what was measured of it.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct CellAnalysis {
+    /// Its name.
+    pub id: CellId,
+    /// The NIC model, or `baseline`.
+    pub path: String,
+    /// Paravirtual or emulated; absent for a baseline.
+    pub kind: Option<NicKind>,
+    /// Whether no guest is in its path.
+    pub is_baseline: bool,
+    /// The switch.
+    pub switch: SwitchKind,
+    /// MTU of the path.
+    pub mtu_bytes: u32,
+    /// Parallel connections.
+    pub streams: u16,
+    /// Which way the payload goes.
+    pub direction: Direction,
+    /// How often it was tried.
+    pub trials: TrialCounts,
+    /// Payload that arrived at the receiver.
+    pub receiver_bits_per_second: Metric,
+    /// Payload that the sender's kernel took.
+    pub sender_bits_per_second: Metric,
+    /// What arrived, in percent of what the baseline of the same block received.
+    pub percent_of_baseline: Metric,
+    /// The host's cores.
+    pub host: MachineUse,
+    /// The guest's cores; absent for a baseline.
+    pub guest: Option<MachineUse>,
+    /// QEMU's threads; absent for a baseline.
+    pub qemu: Option<QemuUse>,
+    /// CPU time per payload received.
+    pub service_demand: ServiceDemand,
+    /// TCP retransmissions in the sender's network namespace.
+    pub retransmissions: Retransmissions,
+    /// Bytes per packet in the payload's direction along the path.
+    pub bytes_per_packet: BytesPerPacket,
+    /// From starting QEMU until the guest's NIC had a carrier.
+    pub guest_ready_ms: Metric,
+    /// By how much the parties' clocks may differ, in percent of the window.
+    pub clock_error_percent_of_window: Metric,
+    /// What kept the host's cores busy beside the watched processes; 100 is one core.
+    pub unexplained_host_busy_percent_of_core: Metric,
+    /// The interfaces under test as they really were.
+    pub ends: Vec<EndFacts>,
+}
+
+/// How often a cell was tried.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct TrialCounts {
+    /// By the plan.
+    pub planned: u32,
+    /// That count.
+    pub completed: u32,
+    /// That do not.
+    pub void: u32,
+}
+
+/// How busy a machine was. 100 percent are one core.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
+pub struct MachineUse {
+    /// All cores added up.
+    pub busy_percent_of_core: Metric,
+    /// Core by core.
+    pub cores: Vec<CoreUse>,
+}
+
+/// How busy a core was.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
+pub struct CoreUse {
+    /// Its number.
+    pub core: u32,
+    /// Not idle, and not stolen by the hypervisor.
+    pub busy_percent: Metric,
+    /// What with: means over the same trials.
+    pub mean_percent: CoreStates,
+}
+
+/// Time of a core by state, in percent of the window; a state is absent where its counter ran
+/// backwards or is missing.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, JsonSchema)]
+pub struct CoreStates {
+    /// User mode, running a virtual CPU excluded.
+    pub user: Option<f64>,
+    /// Kernel.
+    pub system: Option<f64>,
+    /// Interrupts.
+    pub irq: Option<f64>,
+    /// Soft interrupts.
+    pub softirq: Option<f64>,
+    /// Wanted to run but the hypervisor ran something else. Not counted as busy.
+    pub steal: Option<f64>,
+    /// Running a virtual CPU.
+    pub guest: Option<f64>,
+    /// Idle, with I/O outstanding or not.
+    pub idle: Option<f64>,
+}
+
+/// CPU time of QEMU's threads by their task. 100 percent are one core.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
+pub struct QemuUse {
+    /// Virtual CPUs.
+    pub vcpu_percent_of_core: Metric,
+    /// The main loop: emulated devices' timers and, without vhost, the tap.
+    pub main_loop_percent_of_core: Metric,
+    /// I/O threads and their workers.
+    pub io_percent_of_core: Metric,
+    /// The kernel's vhost workers.
+    pub vhost_percent_of_core: Metric,
+    /// Anything else.
+    pub other_percent_of_core: Metric,
+    /// All of them.
+    pub total_percent_of_core: Metric,
+    /// Time that the threads were runnable but waited for a core.
+    pub waiting_percent_of_core: Metric,
+}
+
+/// CPU time per KiB (1024 bytes) of payload received.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
+pub struct ServiceDemand {
+    /// All busy time of all cores of the host (netperf's definition), peer and guest included.
+    pub host_us_per_kib: Metric,
+    /// QEMU's threads.
+    pub qemu_us_per_kib: Metric,
+    /// All busy time of all cores of the guest, on its own clock.
+    pub guest_us_per_kib: Metric,
+}
+
+/// TCP retransmissions.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
+pub struct Retransmissions {
+    /// Segments sent again inside the window.
+    pub segments: Metric,
+    /// Per million segments sent.
+    pub per_million_segments_sent: Metric,
+}
+
+/// Bytes per packet, frame headers included, as each interface counts them: more than the MTU where
+/// segmentation is left to a later place or received packets are merged.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
+pub struct BytesPerPacket {
+    /// Sent by the sender's interface.
+    pub sender: Metric,
+    /// Through the guest's tap on the host.
+    pub tap: Metric,
+    /// Received by the receiver's interface.
+    pub receiver: Metric,
+}
+
+/// An interface under test.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct EndFacts {
+    /// Whose it is.
+    pub place: Place,
+    /// Release of that machine's kernel.
+    pub kernel_release: String,
+    /// Trials in which it was just so (its MAC and place on the bus aside).
+    pub trials: u32,
+    /// What it is and has.
+    pub interface: InterfaceFacts,
+}
+
+/// A path in the ranking: the cells that differ in nothing but the load.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Ranked {
+    /// The NIC model, with the switch and the MTU where those vary.
+    pub path: String,
+    /// The NIC model.
+    pub nic: String,
+    /// Paravirtual or emulated.
+    pub kind: NicKind,
+    /// Geometric mean of the percentages of the baseline over its workloads, block by block.
+    pub percent_of_baseline: Metric,
+    /// The percentage of each workload.
+    pub workloads: Vec<RankedWorkload>,
+    /// Whether every workload of the plan was measured; ranked behind those of which all were.
+    pub complete: bool,
+    /// In percent of the best, as pairs inside blocks; absent for the best itself.
+    pub versus_best: Option<Comparison>,
+}
+
+/// One workload of a ranked path.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct RankedWorkload {
+    /// The cell.
+    pub cell: CellId,
+    /// Parallel connections.
+    pub streams: u16,
+    /// Which way the payload goes.
+    pub direction: Direction,
+    /// In percent of the baseline; absent where it was not measured.
+    pub percent_of_baseline: Option<Summary>,
+}
+
+/// Two paths compared.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Comparison {
+    /// The one in percent of the other.
+    pub percent: Summary,
+    /// Whether the interval excludes 100 %; absent without an interval.
+    pub told_apart: Option<bool>,
+}
+
+/// How grave a finding is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Severity {
+    /// Something is missing or wrong.
+    Warning,
+    /// Numbers may mean less than they seem to.
+    Doubt,
+    /// Good to know: a bottleneck, a property.
+    Note,
+}
+
+/// A bottleneck or a doubt, with its evidence and what follows.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Finding {
+    /// The rule that found it: a stable name.
+    pub rule: String,
+    /// How grave it is.
+    pub severity: Severity,
+    /// The cells it is about; empty when it is about the run.
+    pub cells: Vec<CellId>,
+    /// What was found.
+    pub title: String,
+    /// From what.
+    pub evidence: String,
+    /// What to do.
+    pub advice: String,
+}
+
+/// A trial that does not count.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct VoidTrial {
+    /// Its position in the run.
+    pub sequence: u32,
+    /// Its block.
+    pub block: u32,
+    /// Its cell.
+    pub cell: CellId,
+    /// Which attempt it was.
+    pub attempt: u32,
+    /// Why.
+    pub reason: String,
+    /// The last lines of the guest's console.
+    pub console_tail: Vec<String>,
+}

@@ -1,0 +1,96 @@
+//! Numbers as a person reads them: few digits, always with a unit.
+
+use vioperf_model::plan::CellId;
+use vioperf_model::workload::Direction;
+
+/// `value` with as many decimals as give three significant digits (`0.123`, `1.23`, `12.3`, `1234`).
+pub fn three_digits(value: f64) -> String {
+    format!("{value:.*}", decimals(value))
+}
+
+/// Decimals that give `value` three significant digits.
+pub fn decimals(value: f64) -> usize {
+    match value.abs() {
+        // What rounds up to the next power of ten needs one decimal less.
+        size if size >= 99.95 => 0,
+        size if size >= 9.995 => 1,
+        size if size >= 0.9995 => 2,
+        size if size >= 0.09995 => 3,
+        0.0 => 0,
+        _ => 4,
+    }
+}
+
+/// The prefix for a rate in bit/s: its unit and by how much to divide.
+pub fn rate_unit(bits_per_second: f64) -> (&'static str, f64) {
+    match bits_per_second.abs() {
+        rate if rate >= 9.995e8 => ("Gbit/s", 1e9),
+        rate if rate >= 9.995e5 => ("Mbit/s", 1e6),
+        rate if rate >= 9.995e2 => ("kbit/s", 1e3),
+        _ => ("bit/s", 1.0),
+    }
+}
+
+/// A rate (`862 Mbit/s`).
+pub fn rate(bits_per_second: f64) -> String {
+    let (unit, factor) = rate_unit(bits_per_second);
+    format!("{} {unit}", three_digits(bits_per_second / factor))
+}
+
+/// A percentage (`71.2 %`).
+pub fn percent(percent: f64) -> String {
+    format!("{} %", three_digits(percent))
+}
+
+/// A direction (`towards the guest`).
+pub fn direction(direction: Direction) -> &'static str {
+    match direction {
+        Direction::ToGuest => "towards the guest",
+        Direction::FromGuest => "from the guest",
+    }
+}
+
+/// A count with its noun (`1 trial`, `3 trials`).
+pub fn count(n: usize, noun: &str) -> String {
+    format!("{n} {noun}{}", if n == 1 { "" } else { "s" })
+}
+
+/// At most so many cells are named in one sentence.
+const NAMED_CELLS: usize = 6;
+
+/// Cells with what is to be said of each; of many, only the first few.
+pub fn cells(cells: &[(CellId, String)]) -> String {
+    let mut named: Vec<String> = cells
+        .iter()
+        .take(NAMED_CELLS)
+        .map(
+            |(cell, what)| {
+                if what.is_empty() { cell.to_string() } else { format!("{cell}: {what}") }
+            },
+        )
+        .collect();
+    if cells.len() > NAMED_CELLS {
+        named.push(format!("and {} more", cells.len() - NAMED_CELLS));
+    }
+    named.join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn three_digits_and_a_unit() {
+        let rates = [1234.0, 862e6, 36.04e9, 999.7e6, 999.0, 0.0];
+        let texts =
+            ["1.23 kbit/s", "862 Mbit/s", "36.0 Gbit/s", "1.00 Gbit/s", "999 bit/s", "0 bit/s"];
+        assert_eq!(rates.map(rate), texts);
+        assert_eq!([99.99, 9.999, 0.05].map(percent), ["100 %", "10.0 %", "0.0500 %"]);
+    }
+
+    #[test]
+    fn many_cells_are_not_all_named() {
+        let many: Vec<_> = (0..9).map(|n| (CellId(format!("c{n}")), String::new())).collect();
+        assert!(cells(&many).ends_with("c5; and 3 more"));
+    }
+}
