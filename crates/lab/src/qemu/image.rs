@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::sync::Arc;
 
 use nix::fcntl::{FcntlArg, SealFlag, fcntl};
@@ -29,6 +30,18 @@ impl BootImage {
     pub fn new(kernel: &[u8], initramfs: &[u8]) -> io::Result<Self> {
         let files = Files {
             kernel: sealed(c"vioperf-kernel", kernel)?,
+            initramfs: sealed(c"vioperf-initramfs", initramfs)?,
+        };
+        Ok(Self(Arc::new(files)))
+    }
+
+    /// The same with the kernel's file as it is, without reading it: QEMU inherits the descriptor.
+    ///
+    /// # Errors
+    /// When the file does not open, or memory is short.
+    pub fn open(kernel: &Path, initramfs: &[u8]) -> io::Result<Self> {
+        let files = Files {
+            kernel: File::open(kernel)?.into(),
             initramfs: sealed(c"vioperf-initramfs", initramfs)?,
         };
         Ok(Self(Arc::new(files)))

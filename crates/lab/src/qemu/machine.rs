@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -272,8 +272,9 @@ impl Starting {
     }
 
     fn error(&mut self, operation: &'static str, error: MonitorError) -> Box<GuestError> {
-        self.errors.wait_for_end(Duration::from_millis(200));
-        let status = self.child.as_mut().and_then(|child| child.try_wait().ok().flatten());
+        // A QEMU that refuses its arguments closes the monitor a moment before it has ended.
+        self.errors.wait_for_end(Duration::from_secs(1));
+        let status = self.child.as_mut().and_then(ended_shortly);
         let fault = status.map_or(Fault::Monitor(error), Fault::QemuEnded);
         let (console, qemu_said) = (self.console.lines(), self.errors.lines());
         Box::new(GuestError { operation, fault, console, qemu_said })
@@ -285,6 +286,17 @@ impl Drop for Starting {
         if let Some(child) = &mut self.child {
             end(child);
         }
+    }
+}
+
+fn ended_shortly(child: &mut Child) -> Option<ExitStatus> {
+    let deadline = Instant::now() + Duration::from_millis(500);
+    loop {
+        let status = child.try_wait().ok().flatten();
+        if status.is_some() || Instant::now() >= deadline {
+            return status;
+        }
+        thread::sleep(Duration::from_millis(2));
     }
 }
 

@@ -1,0 +1,188 @@
+//! The tests, as they look at a sandbox from outside.
+
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use crate::Test;
+use crate::leftovers::{self, TOKEN, assert_gone, namespaces_in_use};
+
+pub const TESTS: &[Test] = &[
+    ("a_sandbox_is_a_world_of_its_own", || quiet("facts").succeeds()),
+    ("the_exit_code_comes_through", the_exit_code_comes_through),
+    ("signals_come_through_but_for_ctrl_c", signals_come_through_but_for_ctrl_c),
+    ("orphans_are_waited_for", || quiet("orphans").succeeds()),
+    ("an_ordinary_user_gets_a_sandbox", an_ordinary_user_gets_a_sandbox),
+    ("a_killed_guard_leaves_nothing", || killed("lab", &["sandbox", "lab"], Whom::Guard)),
+    ("a_killed_lab_leaves_nothing", || killed("lab", &["sandbox", "lab"], Whom::Inner)),
+    ("a_killed_guard_takes_guests_along", || {
+        killed("guest", &["booting", "booted", "saved", "guest"], Whom::Guard);
+    }),
+    ("a_killed_lab_takes_guests_along", || {
+        killed("guest", &["booting", "guest"], Whom::Inner);
+    }),
+    ("every_model_hot_plugs_and_its_driver_binds", || talkative("models").succeeds()),
+    ("faults_of_guests_are_told_apart", || quiet("faults").succeeds()),
+    ("a_fresh_boot_has_its_nic_from_the_start", || quiet("fresh-boot").succeeds()),
+];
+
+/// A run of this program inside a sandbox.
+struct Run {
+    guard: Child,
+    lines: BufReader<ChildStdout>,
+    token: String,
+    links: std::collections::BTreeSet<String>,
+    talkative: bool,
+}
+
+fn quiet(scene: &str) -> Run {
+    start(scene, |_| {})
+}
+
+fn talkative(scene: &str) -> Run {
+    Run { talkative: true, ..quiet(scene) }
+}
+
+fn start(scene: &str, adjust: impl FnOnce(&mut Command)) -> Run {
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let token = format!("{}-{number}", std::process::id());
+    let mut command = Command::new("/proc/self/exe");
+    command.args(["inside", scene]).env(TOKEN, &token);
+    command.stdin(Stdio::null()).stdout(Stdio::piped());
+    adjust(&mut command);
+    let mut guard = command.spawn().unwrap();
+    let lines = BufReader::new(guard.stdout.take().unwrap());
+    Run { guard, lines, token, links: leftovers::links(), talkative: false }
+}
+
+impl Run {
+    /// Reads on until `at NAME`; what was said before.
+    fn until(&mut self, name: &str) -> Vec<String> {
+        let mut said = Vec::new();
+        loop {
+            let mut line = String::new();
+            let length = self.lines.read_line(&mut line).unwrap();
+            assert!(length > 0, "it ended before `at {name}`; it said {said:?}");
+            if line.trim_end() == format!("at {name}") {
+                return said;
+            }
+            said.push(line.trim_end().to_owned());
+        }
+    }
+
+    /// Waits for the end; nothing is left of it.
+    fn ends(mut self) -> Option<i32> {
+        for line in (&mut self.lines).lines().map_while(Result::ok) {
+            if self.talkative {
+                println!("    {line}");
+            }
+        }
+        let status = self.guard.wait().unwrap();
+        assert_gone(&self.token);
+        assert_eq!(leftovers::links(), self.links);
+        status.code()
+    }
+
+    fn succeeds(self) {
+        assert_eq!(self.ends(), Some(0));
+    }
+
+    fn guard(&self) -> Pid {
+        Pid::from_raw(self.guard.id().cast_signed())
+    }
+
+    /// The guard's only child.
+    fn inner(&self) -> Pid {
+        let guard = self.guard.id();
+        let children = std::fs::read_to_string(format!("/proc/{guard}/task/{guard}/children"));
+        Pid::from_raw(children.unwrap().trim().parse().unwrap())
+    }
+}
+
+fn the_exit_code_comes_through() {
+    assert_eq!(quiet("exit-7").ends(), Some(7));
+}
+
+fn signals_come_through_but_for_ctrl_c() {
+    let mut run = quiet("signals");
+    run.until("ready");
+    for signal in [Signal::SIGINT, Signal::SIGHUP] {
+        kill(run.guard(), signal).unwrap();
+    }
+    let mut line = String::new();
+    run.lines.read_line(&mut line).unwrap();
+    assert_eq!(line, "got SIGHUP\n");
+    kill(run.guard(), Signal::SIGTERM).unwrap();
+    line.clear();
+    run.lines.read_line(&mut line).unwrap();
+    assert_eq!(line, "got SIGTERM\n");
+    run.succeeds();
+}
+
+/// Nobody's id, on every distribution.
+const NOBODY: u32 = 65534;
+
+fn an_ordinary_user_gets_a_sandbox() {
+    let as_nobody = |scene: &str| {
+        let mut stderr = String::new();
+        let mut run = start(scene, |command| {
+            command.uid(NOBODY).gid(NOBODY).stderr(Stdio::piped());
+        });
+        let mut stream = run.guard.stderr.take().unwrap();
+        std::io::Read::read_to_string(&mut stream, &mut stderr).unwrap();
+        (run.ends(), stderr)
+    };
+    assert_eq!(as_nobody("facts"), (Some(0), String::new()));
+    let mode = std::os::unix::fs::MetadataExt::mode(
+        &std::fs::metadata(vioperf_lab::tap::TUN_DEVICE).unwrap(),
+    );
+    match as_nobody("tap") {
+        (Some(0), _) => assert_eq!(mode & 0o006, 0o006),
+        (Some(5), advice) => {
+            assert!(mode & 0o006 != 0o006 && advice.contains("chmod 0666"), "{advice}");
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Whom the signal hits.
+#[derive(Clone, Copy)]
+enum Whom {
+    Guard,
+    Inner,
+}
+
+/// Kills a scene by SIGKILL at each of its moments: processes, namespaces and links are gone.
+fn killed(scene: &str, moments: &[&str], whom: Whom) {
+    for moment in moments {
+        let mut run = quiet(scene);
+        let said = run.until(moment);
+        let own: Vec<&str> =
+            said.iter().filter_map(|line| line.strip_prefix("namespace ")).collect();
+        assert!(own.iter().all(|one| namespaces_in_use().contains(*one)));
+        let (guard, inner) = (run.guard(), run.inner());
+        match whom {
+            Whom::Guard => kill(guard, Signal::SIGKILL).unwrap(),
+            Whom::Inner => kill(inner, Signal::SIGKILL).unwrap(),
+        }
+        let own: Vec<String> = own.into_iter().map(str::to_owned).collect();
+        let code = run.ends();
+        match whom {
+            Whom::Guard => assert_eq!(code, None),
+            Whom::Inner => assert_eq!(code, Some(137), "the guard says how it ended"),
+        }
+        let left = namespaces_in_use();
+        assert!(own.iter().all(|one| !left.contains(one)), "{own:?} of {moment} are left");
+    }
+    // At a moment that nobody chose.
+    let run = quiet(scene);
+    std::thread::sleep(Duration::from_millis(3));
+    kill(run.guard(), Signal::SIGKILL).unwrap();
+    assert_eq!(run.ends(), None);
+}
