@@ -8,7 +8,7 @@
 mod mover;
 mod sockets;
 
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::JoinHandle;
@@ -28,7 +28,7 @@ const CONNECT_WITHIN: Duration = Duration::from_secs(10);
 /// How long a receiver waits for all connections after it is ready.
 const ACCEPT_WITHIN: Duration = Duration::from_secs(60);
 /// How long Start waits for connections that are made already but not accepted yet.
-const START_WITHIN: Duration = Duration::from_secs(5);
+const START_WITHIN: Duration = Duration::from_secs(2);
 /// The largest message: every thread holds a buffer of that size.
 const LARGEST_MESSAGE: ByteSize = ByteSize::from_mib(16);
 
@@ -60,7 +60,7 @@ impl TcpStreams {
     pub(crate) fn prepare(role: &Role, workload: &Workload) -> Result<Self, LoadError> {
         let streams = usize::from(workload.streams);
         if streams == 0 {
-            return Err(parameter("streams", 0, "at least 1 is needed"));
+            return Err(parameter("streams", &0, "at least 1 is needed"));
         }
         let message_size = message_size(workload.message_size)?;
         sockets::allow_open_files(streams);
@@ -76,13 +76,13 @@ impl TcpStreams {
                 let (listener, port) = listen(bind, streams, buffer(Buffer::Receive))?;
                 (Flow::In, Some(port), accept_in_background(listener, streams, &control)?)
             }
-            Role::Observer => return Err(parameter("role", "observer", "it moves no payload")),
+            Role::Observer => return Err(parameter("role", &"observer", "it moves no payload")),
         };
         Ok(Self { control, streams, message_size, flow, port, stage })
     }
 }
 
-fn parameter(what: &'static str, value: impl ToString, advice: &str) -> LoadError {
+fn parameter(what: &'static str, value: &dyn ToString, advice: &str) -> LoadError {
     LoadError::Parameter { what, value: value.to_string(), advice: advice.to_owned() }
 }
 
@@ -91,7 +91,7 @@ fn message_size(size: ByteSize) -> Result<usize, LoadError> {
         .ok()
         .filter(|_| (1..=LARGEST_MESSAGE.as_bytes()).contains(&size.as_bytes()))
         .ok_or_else(|| {
-            parameter("message-size", size, &format!("ask for 1 B to {LARGEST_MESSAGE}"))
+            parameter("message-size", &size, &format!("ask for 1 B to {LARGEST_MESSAGE}"))
         })
 }
 
@@ -199,11 +199,6 @@ impl Drop for TcpStreams {
             Stage::Connected(held) | Stage::Ended { held } => held.iter().for_each(sockets::reset),
         }
     }
-}
-
-/// Whom a stream belongs to, for messages.
-fn peer_of(stream: &TcpStream) -> String {
-    stream.peer_addr().map_or_else(|_| "its peer".to_owned(), |peer: SocketAddr| peer.to_string())
 }
 
 /// Same host, whatever the port; an IPv4 address mapped into IPv6 is the IPv4 one.

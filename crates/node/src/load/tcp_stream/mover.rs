@@ -1,6 +1,6 @@
 //! One thread of the load: moves payload over its share of the connections.
 
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, AsRawFd};
 
 use nix::errno::Errno;
@@ -8,7 +8,7 @@ use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTime
 use nix::sys::socket::{MsgFlags, recv, send};
 use vioperf_model::sample::StreamOutcome;
 
-use super::{peer_of, sockets};
+use super::sockets;
 use crate::load::control::ThreadCounters;
 use crate::load::{LoadControl, LoadError, tcp_info};
 use crate::scheduling::normal_priority;
@@ -37,6 +37,8 @@ pub(super) struct Moved {
 struct Stream {
     number: usize,
     socket: TcpStream,
+    /// Asked for while connected: afterwards the kernel does not tell any more.
+    peer: Option<SocketAddr>,
     bytes: u64,
 }
 
@@ -78,7 +80,8 @@ impl Mover {
             epoll
                 .add(&socket, EpollEvent::new(interest, place))
                 .map_err(add("watch a connection"))?;
-            own.push(Stream { number, socket, bytes: 0 });
+            let peer = socket.peer_addr().ok();
+            own.push(Stream { number, socket, peer, bytes: 0 });
         }
         // Not zeros: pages that were never written share one, which no real payload does.
         Ok(Self { flow, streams: own, epoll, buffer: vec![0x5a; message_size] })
@@ -152,8 +155,8 @@ impl Stream {
     }
 
     fn over(&self, reason: &str) -> Turn {
-        let Self { number, socket, bytes } = self;
-        let peer = peer_of(socket);
+        let Self { number, bytes, .. } = self;
+        let peer = self.peer.map_or_else(|| "its peer".to_owned(), |peer| peer.to_string());
         Turn::Over(format!("stream {} with {peer} ended after {bytes} bytes: {reason}", number + 1))
     }
 

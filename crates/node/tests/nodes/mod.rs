@@ -1,0 +1,190 @@
+//! Nodes on threads of this process, each in a network namespace of its own, and a veth pair
+//! between two of them. All of it is gone when the threads end.
+
+// Each test file uses its part of this.
+#![allow(dead_code)]
+
+use std::fs::File;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::sync::mpsc::channel;
+use std::thread::{JoinHandle, sleep};
+use std::time::Duration;
+
+use nix::sched::{CloneFlags, unshare};
+use vioperf_model::sample::{InterfaceFacts, NodeReport};
+use vioperf_model::units::TimeSpan;
+use vioperf_model::wire::{
+    InterfaceConfig, InterfaceSelector, Prepare, Request, Response, Role, WireError, read_frame,
+    write_frame,
+};
+use vioperf_model::workload::Workload;
+use vioperf_netlink::{NamespaceRef, Socket, VethEnd};
+use vioperf_node::{Ending, OrdinaryMachine, serve};
+
+/// A node, and our end of its channel.
+pub struct Node {
+    pub channel: Option<UnixStream>,
+    thread: Option<JoinHandle<Result<Ending, WireError>>>,
+    namespace: File,
+}
+
+impl Node {
+    /// Starts a node in a new network namespace.
+    pub fn start() -> Self {
+        let (ours, mut its) = UnixStream::pair().unwrap();
+        let (sender, namespace) = channel();
+        let thread = std::thread::spawn(move || {
+            unshare(CloneFlags::CLONE_NEWNET).expect("a network namespace (this test needs root)");
+            vioperf_node::bring_loopback_up().unwrap();
+            sender.send(File::open("/proc/thread-self/ns/net").unwrap()).unwrap();
+            serve(&mut its, &mut OrdinaryMachine)
+        });
+        let namespace = namespace.recv().unwrap();
+        Self { channel: Some(ours), thread: Some(thread), namespace }
+    }
+
+    pub fn send(&mut self, request: &Request) {
+        write_frame(self.channel.as_mut().unwrap(), request).unwrap();
+    }
+
+    pub fn receive(&mut self) -> Response {
+        read_frame(self.channel.as_mut().unwrap()).unwrap()
+    }
+
+    pub fn ask(&mut self, request: &Request) -> Response {
+        self.send(request);
+        self.receive()
+    }
+
+    /// Asks for what must succeed.
+    pub fn must(&mut self, request: &Request) -> Response {
+        match self.ask(request) {
+            Response::Failed { message } => panic!("{request:?}: {message}"),
+            response => response,
+        }
+    }
+
+    /// Asks for what must fail; its message.
+    pub fn must_fail(&mut self, request: &Request) -> String {
+        match self.ask(request) {
+            Response::Failed { message } => message,
+            response => panic!("{request:?}: {response:?}"),
+        }
+    }
+
+    /// Everything that was measured, page by page.
+    pub fn collect(&mut self) -> NodeReport {
+        let mut whole: Option<NodeReport> = None;
+        let mut from = Some(0);
+        while let Some(from_sample) = from {
+            let Response::Report { report, next_sample } =
+                self.must(&Request::Collect { from_sample })
+            else {
+                panic!("no report");
+            };
+            match &mut whole {
+                None => whole = Some(report),
+                Some(whole) => whole.samples.extend(report.samples),
+            }
+            from = next_sample;
+        }
+        whole.unwrap()
+    }
+
+    /// Closes the channel, as the death of a conductor does, and waits for the node's end.
+    pub fn hang_up(&mut self) -> Result<Ending, WireError> {
+        self.channel = None;
+        self.thread.take().unwrap().join().unwrap()
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        self.channel = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+pub const SENDER_ADDRESS: &str = "10.7.0.1";
+pub const RECEIVER_ADDRESS: &str = "10.7.0.2";
+
+/// A sender and a receiver, and what they say of their ends of the veth pair between them.
+pub fn connected_pair() -> ([Node; 2], [InterfaceFacts; 2]) {
+    let mut nodes = [Node::start(), Node::start()];
+    let ends = [("left", SENDER_ADDRESS), ("right", RECEIVER_ADDRESS)];
+    let end = |at: usize| VethEnd {
+        namespace: Some(NamespaceRef::Fd(nodes[at].namespace.as_fd())),
+        ..VethEnd::new(ends[at].0)
+    };
+    Socket::open().unwrap().create_veth(&end(0), &end(1)).unwrap();
+    // Both are asked before either answers: a carrier needs both ends up.
+    for (node, (name, address)) in nodes.iter_mut().zip(ends) {
+        node.send(&Request::ConfigureInterface(interface(name, address)));
+    }
+    let facts = nodes.each_mut().map(|node| match node.receive() {
+        Response::Interface(facts) => facts,
+        response => panic!("{response:?}"),
+    });
+    (nodes, facts)
+}
+
+pub fn interface(name: &str, address: &str) -> InterfaceConfig {
+    InterfaceConfig {
+        interface: InterfaceSelector::Name(name.into()),
+        address: address.parse().unwrap(),
+        prefix_length: 24,
+        mtu: 1400,
+        timeout: TimeSpan::from_millis(5_000),
+    }
+}
+
+pub fn workload(streams: u16) -> Workload {
+    serde_json::from_value(serde_json::json!({ "kind": "tcp-stream", "streams": streams })).unwrap()
+}
+
+pub fn part(role: Role, workload: Workload) -> Prepare {
+    Prepare {
+        role,
+        workload,
+        sample_interval: TimeSpan::from_millis(20),
+        processes: vec![],
+        deadline: TimeSpan::from_millis(30_000),
+    }
+}
+
+pub fn receiver() -> Role {
+    Role::Receiver { bind: RECEIVER_ADDRESS.parse().unwrap() }
+}
+
+/// Prepares the receiver, then the sender.
+pub fn prepare_both(nodes: &mut [Node; 2], adapt: impl Fn(&mut Prepare), streams: u16) {
+    prepare_at(nodes, RECEIVER_ADDRESS.parse().unwrap(), adapt, streams);
+}
+
+/// The same with the receiver at another address.
+pub fn prepare_at(nodes: &mut [Node; 2], bind: IpAddr, adapt: impl Fn(&mut Prepare), streams: u16) {
+    let [sender, receiving] = nodes;
+    let mut prepare = part(Role::Receiver { bind }, workload(streams));
+    adapt(&mut prepare);
+    let Response::Ready { port: Some(port) } = receiving.must(&Request::Prepare(prepare.clone()))
+    else {
+        panic!("no port");
+    };
+    prepare.role = Role::Sender { peer: SocketAddr::new(bind, port) };
+    sender.must(&Request::Prepare(prepare));
+}
+
+/// Runs what was prepared, receiver first, and stops in reverse.
+pub fn run(nodes: &mut [Node; 2], time: Duration) -> [NodeReport; 2] {
+    let [sender, receiver] = nodes;
+    receiver.must(&Request::Start);
+    sender.must(&Request::Start);
+    sleep(time);
+    sender.must(&Request::Stop);
+    receiver.must(&Request::Stop);
+    [sender.collect(), receiver.collect()]
+}
