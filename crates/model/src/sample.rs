@@ -75,7 +75,8 @@ pub struct InterfaceCounters {
     pub rx_bytes: u64,
     /// Packets received (after receive merging, where the driver merges).
     pub rx_packets: u64,
-    /// Received packets dropped.
+    /// Received packets dropped, by the kernel (`rx_dropped`) or by the device for want of a buffer
+    /// (`rx_missed_errors`): added, as `/proc/net/dev` does.
     pub rx_dropped: u64,
     /// Receive errors.
     pub rx_errors: u64,
