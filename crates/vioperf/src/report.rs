@@ -1,0 +1,14 @@
+//! Renders an analysis. Every format is a pure function of it: the same run gives the same bytes,
+//! live or later. The first line of each says when guests ran under software emulation.
+//!
+//! Strings that come from guests are hostile: each format escapes them its own way.
+
+pub mod csv;
+pub mod html;
+pub mod json;
+pub mod markdown;
+mod provenance;
+mod table;
+pub mod terminal;
+mod text;
+mod values;

@@ -1,0 +1,263 @@
+//! One page: no script, no network, no fonts but the reader's own. Readable in light and dark, on
+//! a telephone and on paper.
+
+mod chart;
+mod tables;
+
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+use vioperf_analysis::result::{CellAnalysis, EndFacts, Finding, RunAnalysis, Severity, VoidTrial};
+use vioperf_analysis::wording::{percent, rate, three_digits};
+use vioperf_model::nic::NicKind;
+use vioperf_model::record::Place;
+
+use self::chart::{Chart, Mark, Row, Shape};
+use super::provenance;
+use super::text::clean;
+use super::values::{self, NO_VALUE, Workload, capitalised, interval, workloads};
+
+/// Renders `analysis`.
+pub fn render(analysis: &RunAnalysis) -> String {
+    let workloads = workloads(analysis);
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                // Nothing that a guest wrote could load or run, even if it were not escaped.
+                meta http-equiv="Content-Security-Policy"
+                    content="default-src 'none'; style-src 'unsafe-inline'; img-src data:";
+                title { (title(analysis)) }
+                style { (PreEscaped(include_str!("html/style.css"))) }
+            }
+            body {
+                @if let Some(notice) = &analysis.notice {
+                    p.notice role="note" { (clean(notice)) }
+                }
+                (header(analysis))
+                main {
+                    (ranking(analysis))
+                    (findings(&analysis.findings))
+                    @for (workload, number) in workloads.iter().zip(1..) {
+                        (workload_section(workload, number))
+                    }
+                    (interfaces(analysis))
+                    (void_trials(&analysis.void_trials))
+                    (the_run(analysis))
+                }
+                footer { "vioperf " (clean(&analysis.run.vioperf_version)) }
+            }
+        }
+    };
+    page.into_string() + "\n"
+}
+
+fn title(analysis: &RunAnalysis) -> String {
+    let emulated = if analysis.notice.is_some() { " (software emulation)" } else { "" };
+    format!("{}{emulated} – vioperf", clean(&analysis.run.scenario.name))
+}
+
+fn header(analysis: &RunAnalysis) -> Markup {
+    let run = &analysis.run;
+    html! {
+        header {
+            p.kicker {
+                "vioperf · " (clean(&run.scenario.name)) " · "
+                time { (clean(&run.started_at)) }
+            }
+            h1 { (clean(&analysis.question)) }
+            @for (sentence, number) in analysis.headline.iter().zip(0..) {
+                p.lead[number == 0] { (clean(sentence)) }
+            }
+        }
+    }
+}
+
+fn shape(kind: Option<NicKind>) -> Shape {
+    match kind {
+        None => Shape::Baseline,
+        Some(NicKind::Paravirtual) => Shape::Paravirtual,
+        Some(NicKind::Emulated) => Shape::Emulated,
+    }
+}
+
+fn ranking(analysis: &RunAnalysis) -> Markup {
+    let rows: Vec<Row> = analysis
+        .ranking
+        .iter()
+        .map(|ranked| {
+            let metric = &ranked.percent_of_baseline;
+            let note = if ranked.complete { values::kind(ranked.kind) } else { "not all measured" };
+            Row {
+                name: clean(&ranked.path),
+                note: note.into(),
+                shape: shape(Some(ranked.kind)),
+                summary: metric.summary,
+                dots: metric.values.iter().map(|trial| trial.value).collect(),
+                value: metric.mean().map_or_else(|| NO_VALUE.into(), percent),
+                interval: interval(metric.summary.as_ref()),
+            }
+        })
+        .collect();
+    let chart =
+        Chart { rows, mark: Some(Mark { at: 100.0, name: "baseline" }), unit: "%", factor: 1.0 };
+    html! {
+        section aria-labelledby="ranking" {
+            h2 #ranking { "What each path keeps of the host’s own" }
+            p.explain {
+                "Percent of what the baseline of the same block received: geometric mean over the "
+                "workloads. The bar ends at the mean, the line is its 95 % interval, each small ring "
+                "one block."
+            }
+            (chart::render(&chart))
+            (chart::legend())
+            (tables::ranking(analysis))
+        }
+    }
+}
+
+fn findings(findings: &[Finding]) -> Markup {
+    html! {
+        @if !findings.is_empty() {
+            section aria-labelledby="findings" {
+                h2 #findings { "Findings" }
+                @for finding in findings { (finding_article(finding)) }
+            }
+        }
+    }
+}
+
+fn finding_article(finding: &Finding) -> Markup {
+    let (class, name) = match finding.severity {
+        Severity::Warning => ("warning", "Warning"),
+        Severity::Doubt => ("doubt", "Doubt"),
+        Severity::Note => ("note", "Note"),
+    };
+    html! {
+        article class={ "finding " (class) } {
+            h3 { span.severity { (name) } " " (clean(&finding.title)) }
+            p { (clean(&finding.evidence)) }
+            p.advice { (clean(&finding.advice)) }
+        }
+    }
+}
+
+fn workload_section(workload: &Workload<'_>, number: usize) -> Markup {
+    let rows = workload.cells.iter().map(|cell| throughput_row(cell)).collect();
+    let chart = Chart { rows, mark: None, unit: "", factor: 1.0 }.with_rate_unit();
+    html! {
+        section.workload aria-labelledby={ "workload-" (number) } {
+            h2 id={ "workload-" (number) } { (capitalised(&workload.title)) }
+            (chart::render(&chart))
+            (tables::throughput(workload))
+            (tables::cpu(workload))
+            (tables::wire(workload))
+        }
+    }
+}
+
+fn throughput_row(cell: &CellAnalysis) -> Row {
+    let metric = &cell.receiver_bits_per_second;
+    let note = match (cell.kind, cell.percent_of_baseline.mean()) {
+        (None, _) => "no guest".into(),
+        (Some(_), Some(mean)) => format!("{} % of baseline", three_digits(mean)),
+        (Some(kind), None) => values::kind(kind).into(),
+    };
+    Row {
+        name: cell.path.clone(),
+        note,
+        shape: shape(cell.kind),
+        summary: metric.summary,
+        dots: metric.values.iter().map(|trial| trial.value).collect(),
+        value: metric.mean().map_or_else(|| NO_VALUE.into(), rate),
+        interval: metric
+            .summary
+            .and_then(|summary| Some(format!("± {}", rate(summary.half_width()?))))
+            .unwrap_or_else(|| NO_VALUE.into()),
+    }
+}
+
+fn interfaces(analysis: &RunAnalysis) -> Markup {
+    let mut seen: Vec<(&str, &EndFacts)> = Vec::new();
+    for cell in &analysis.cells {
+        for end in &cell.ends {
+            // The peer's end is the same for every path: it is told once.
+            let path = if end.place == Place::Peer { "every path" } else { cell.path.as_str() };
+            let is_known = |(known, facts): &(&str, &EndFacts)| {
+                *known == path
+                    && facts.place == end.place
+                    && facts.kernel_release == end.kernel_release
+                    && tables::same_but_for_address(&facts.interface, &end.interface)
+            };
+            if !seen.iter().any(is_known) {
+                seen.push((path, end));
+            }
+        }
+    }
+    html! {
+        @if !seen.is_empty() {
+            section aria-labelledby="interfaces" {
+                h2 #interfaces { "The interfaces as they really were" }
+                p.explain {
+                    "Read from each end after it was set up. A trial whose guest bound another driver "
+                    "than its model asks for is void."
+                }
+                (tables::interfaces(&seen))
+            }
+        }
+    }
+}
+
+fn void_trials(trials: &[VoidTrial]) -> Markup {
+    html! {
+        @if !trials.is_empty() {
+            section aria-labelledby="void" {
+                h2 #void { "Trials that do not count" }
+                @for trial in trials {
+                    details {
+                        summary {
+                            (clean(&trial.cell.0)) ", block " (trial.block + 1) ", attempt "
+                            (trial.attempt) ": " (clean(&trial.reason))
+                        }
+                        @if trial.console_tail.is_empty() {
+                            p { "No console output was kept." }
+                        } @else {
+                            pre {
+                                @for line in &trial.console_tail { (clean(line)) "\n" }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn the_run(analysis: &RunAnalysis) -> Markup {
+    let run = &analysis.run;
+    html! {
+        section aria-labelledby="run" {
+            h2 #run { "The run" }
+            @if let Some(command) = provenance::repeat_command(run) {
+                p { "Measure the same again, in the same order:" }
+                pre.command { code { (clean(&command)) } }
+            }
+            dl {
+                @for (name, fact) in provenance::facts(analysis) {
+                    dt { (name) } dd { (clean(&fact)) }
+                }
+                @for (name, setting) in &run.host.settings {
+                    dt { (clean(name)) } dd { (clean(setting)) }
+                }
+            }
+            @if !run.command_line.is_empty() {
+                details {
+                    summary { "Command line as it was" }
+                    pre { code { (clean(&run.command_line.join(" "))) } }
+                }
+            }
+            (tables::plan(&run.plan))
+        }
+    }
+}

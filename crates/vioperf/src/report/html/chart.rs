@@ -1,0 +1,228 @@
+//! Charts as rows: a name, a track that is an inline SVG, and the number in words. Text stays text,
+//! so that it is readable on any width and by a screen reader; positions are percentages.
+
+use maud::{Markup, html};
+use vioperf_analysis::result::Summary;
+use vioperf_analysis::wording::rate_unit;
+
+/// What a row's mark looks like: shape and colour both tell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shape {
+    /// Square, grey.
+    Baseline,
+    /// Circle.
+    Paravirtual,
+    /// Diamond.
+    Emulated,
+}
+
+/// One row.
+#[derive(Debug)]
+pub struct Row {
+    /// Name of the path.
+    pub name: String,
+    /// What stands small below the name.
+    pub note: String,
+    /// Its mark.
+    pub shape: Shape,
+    /// Mean and interval.
+    pub summary: Option<Summary>,
+    /// Every trial.
+    pub dots: Vec<f64>,
+    /// The mean as text.
+    pub value: String,
+    /// The interval as text.
+    pub interval: String,
+}
+
+/// A value to be marked on the scale.
+#[derive(Debug, Clone, Copy)]
+pub struct Mark {
+    /// Where.
+    pub at: f64,
+    /// What it is.
+    pub name: &'static str,
+}
+
+/// Rows on one scale that begins at zero.
+#[derive(Debug)]
+pub struct Chart {
+    /// The rows.
+    pub rows: Vec<Row>,
+    /// A value to be marked.
+    pub mark: Option<Mark>,
+    /// Unit at the scale.
+    pub unit: &'static str,
+    /// What one of these units is.
+    pub factor: f64,
+}
+
+/// What is further out than so many times everything else is drawn off the scale.
+const OFF_SCALE: f64 = 2.5;
+
+impl Chart {
+    /// With the unit of a rate that suits its scale.
+    pub fn with_rate_unit(mut self) -> Self {
+        let (unit, factor) = rate_unit(self.largest());
+        (self.unit, self.factor) = (unit, factor);
+        self
+    }
+
+    /// The largest value that has to fit: of the baseline only if the others come near to it.
+    fn largest(&self) -> f64 {
+        let largest = |baseline: bool| {
+            let rows = self.rows.iter().filter(|row| (row.shape == Shape::Baseline) == baseline);
+            rows.filter_map(Row::largest).fold(0.0, f64::max)
+        };
+        let (others, baseline) = (largest(false), largest(true));
+        if others > 0.0 && baseline > OFF_SCALE * others { others } else { others.max(baseline) }
+    }
+}
+
+impl Row {
+    fn largest(&self) -> Option<f64> {
+        let mean = self.summary?.mean;
+        // An interval of few trials can be far wider than what was seen: it may leave the scale.
+        Some(self.dots.iter().copied().fold(mean, f64::max))
+    }
+}
+
+/// From zero to `end`, in percent of the track.
+struct Scale {
+    end: f64,
+    step: f64,
+}
+
+impl Scale {
+    fn up_to(largest: f64) -> Self {
+        let wanted = if largest > 0.0 { largest * 1.06 } else { 1.0 };
+        let power = 10f64.powf((wanted / 5.0).log10().floor());
+        let steps = [1.0, 2.0, 2.5, 5.0, 10.0].map(|n| n * power);
+        let step = steps.into_iter().find(|step| wanted / step <= 5.0).unwrap_or(power * 10.0);
+        Self { end: wanted, step }
+    }
+
+    fn at(&self, value: f64) -> String {
+        format!("{:.2}%", (100.0 * value / self.end).clamp(0.0, 100.0))
+    }
+
+    fn ticks(&self) -> Vec<f64> {
+        (0..=5).map(|n| f64::from(n) * self.step).filter(|tick| *tick <= self.end).collect()
+    }
+}
+
+/// The chart as HTML.
+pub fn render(chart: &Chart) -> Markup {
+    let mut largest = chart.largest();
+    let mark = chart.mark.filter(|mark| largest > 0.0 && mark.at <= OFF_SCALE * largest);
+    if let Some(mark) = mark {
+        largest = largest.max(mark.at);
+    }
+    let scale = Scale::up_to(largest);
+    html! {
+        div.chart {
+            @for row in &chart.rows { (row_markup(row, &scale, mark)) }
+            (axis(chart, &scale, mark))
+        }
+        @if let (Some(far), None) = (chart.mark, mark) {
+            p.small {
+                "The " (far.name) ", " (far.at) " " (chart.unit) ", lies far to the right of this scale."
+            }
+        }
+    }
+}
+
+fn row_markup(row: &Row, scale: &Scale, mark: Option<Mark>) -> Markup {
+    let class = class_of(row.shape);
+    html! {
+        div class={ "row " (class) } {
+            div.name { (row.name) span.note { (row.note) } }
+            svg.track height="30" role="img" aria-label={ (row.name) ": " (row.value) ", " (row.interval) } {
+                @for tick in scale.ticks() {
+                    line.grid x1=(scale.at(tick)) x2=(scale.at(tick)) y1="0" y2="30" {}
+                }
+                @if let Some(mark) = mark {
+                    line.mark x1=(scale.at(mark.at)) x2=(scale.at(mark.at)) y1="0" y2="30" {}
+                }
+                @if let Some(summary) = &row.summary { (drawing(row, summary, scale)) }
+            }
+            div.value { b { (row.value) } span.note { (row.interval) } }
+        }
+    }
+}
+
+fn drawing(row: &Row, summary: &Summary, scale: &Scale) -> Markup {
+    let is_off_scale = summary.mean > scale.end;
+    html! {
+        rect.bar x="0" y="9" height="12" width=(scale.at(summary.mean)) {}
+        @if is_off_scale {
+            // A cut in the bar, and an arrow where it leaves.
+            svg.overflow x="92%" { path.cut d="M-4 24 L2 6 M3 24 L9 6" {} }
+            svg.overflow x="100%" { path.arrow d="M-7 9 L0 15 L-7 21 Z" {} }
+        } @else {
+            @if let Some(interval) = summary.interval_95 {
+                line.interval x1=(scale.at(interval.low)) x2=(scale.at(interval.high)) y1="15" y2="15" {}
+            }
+            @for dot in &row.dots { circle.dot cx=(scale.at(*dot)) cy="15" r="3" {} }
+            svg.overflow x=(scale.at(summary.mean)) { (symbol(row.shape)) }
+        }
+    }
+}
+
+fn symbol(shape: Shape) -> Markup {
+    let path = match shape {
+        Shape::Baseline => "M-5 10 H5 V20 H-5 Z",
+        Shape::Paravirtual => "M-6 15 A6 6 0 1 1 6 15 A6 6 0 1 1 -6 15 Z",
+        Shape::Emulated => "M0 8 L7 15 L0 22 L-7 15 Z",
+    };
+    html! { path.mean d=(path) {} }
+}
+
+fn axis(chart: &Chart, scale: &Scale, mark: Option<Mark>) -> Markup {
+    let label = |tick: f64| {
+        let value = tick / chart.factor;
+        let places = usize::from(scale.step / chart.factor < 1.0) * 2;
+        if tick == 0.0 { "0".into() } else { format!("{value:.places$}") }
+    };
+    html! {
+        div.row.axis aria-hidden="true" {
+            div.name {}
+            svg.track height="22" {
+                @for tick in scale.ticks() {
+                    text x=(scale.at(tick)) y="14" text-anchor=(if tick == 0.0 { "start" } else { "middle" }) {
+                        (label(tick))
+                    }
+                }
+            }
+            div.value {
+                (chart.unit)
+                @if let Some(mark) = mark { span.note { "dashed: " (mark.name) } }
+            }
+        }
+    }
+}
+
+fn class_of(shape: Shape) -> &'static str {
+    match shape {
+        Shape::Baseline => "baseline",
+        Shape::Paravirtual => "paravirtual",
+        Shape::Emulated => "emulated",
+    }
+}
+
+/// What shapes and colours mean.
+pub fn legend() -> Markup {
+    let entries = [(Shape::Paravirtual, "paravirtual"), (Shape::Emulated, "emulated card")];
+    html! {
+        p.legend {
+            @for (shape, name) in entries {
+                span class={ "key " (class_of(shape)) } {
+                    svg width="16" height="30" aria-hidden="true" {
+                        svg.overflow x="50%" { (symbol(shape)) }
+                    }
+                    (name)
+                }
+            }
+        }
+    }
+}

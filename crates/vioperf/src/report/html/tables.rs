@@ -1,0 +1,444 @@
+//! The page's tables.
+
+use maud::{Markup, html};
+use vioperf_analysis::result::{
+    CellAnalysis, CoreUse, EndFacts, MachineUse, Metric, QemuUse, RunAnalysis,
+};
+use vioperf_analysis::wording::{decimals, direction, three_digits};
+use vioperf_model::plan::Plan;
+use vioperf_model::record::Place;
+use vioperf_model::sample::InterfaceFacts;
+
+use crate::report::text::clean;
+use crate::report::values::{self, NO_VALUE, Workload, interval, mean, rate_with_interval, whole};
+
+/// A cell of a table: the number, or a dash that tells the reason.
+fn number(metric: &Metric, written: fn(&Metric) -> String) -> Markup {
+    match metric.reason() {
+        Some(reason) => html! { td.none title=(clean(reason)) { (NO_VALUE) } },
+        None => html! { td { (written(metric)) } },
+    }
+}
+
+/// Where a baseline has no such thing.
+fn not_for_baseline() -> Markup {
+    html! { td.none {} }
+}
+
+fn path_name(cell: &CellAnalysis) -> Markup {
+    html! { th scope="row" { (cell.path) } }
+}
+
+/// Why numbers are missing, below a table.
+fn reasons<'a>(metrics: impl Iterator<Item = &'a Metric>) -> Markup {
+    let reasons = values::reasons(metrics);
+    html! {
+        @if !reasons.is_empty() {
+            p.small { (NO_VALUE) " no value: " (clean(&reasons.join("; "))) "." }
+        }
+    }
+}
+
+/// The percentages of each workload.
+pub fn ranking(analysis: &RunAnalysis) -> Markup {
+    let Some(first) = analysis.ranking.first() else { return html! {} };
+    html! {
+        div.scroll {
+            table {
+                caption { "Percent of the baseline by workload, with its 95 % interval" }
+                thead {
+                    tr {
+                        th scope="col" { "path" }
+                        @for workload in &first.workloads {
+                            th scope="col" {
+                                (direction(workload.direction)) ", " (workload.streams)
+                                (if workload.streams == 1 { " stream" } else { " streams" })
+                            }
+                        }
+                        th scope="col" { "of the best" }
+                    }
+                }
+                tbody {
+                    @for (ranked, number) in analysis.ranking.iter().zip(0..) {
+                        tr {
+                            th scope="row" { (clean(&ranked.path)) }
+                            @for workload in &ranked.workloads {
+                                @match &workload.percent_of_baseline {
+                                    Some(summary) => td {
+                                        (three_digits(summary.mean)) " "
+                                        span.range { (interval(Some(summary))) }
+                                    },
+                                    None => td.none { (NO_VALUE) },
+                                }
+                            }
+                            @match &ranked.versus_best {
+                                Some(versus) => td {
+                                    (three_digits(versus.percent.mean)) " % "
+                                    span.range { (told_apart(versus.told_apart)) }
+                                },
+                                None if number == 0 => td { "best" },
+                                None => td.none { (NO_VALUE) },
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn told_apart(told_apart: Option<bool>) -> &'static str {
+    match told_apart {
+        Some(true) => "",
+        Some(false) => "not told apart",
+        None => "too few blocks",
+    }
+}
+
+/// Throughput and what it costs.
+pub fn throughput(workload: &Workload<'_>) -> Markup {
+    let metrics = workload.cells.iter().flat_map(|cell| {
+        let ratio = (!cell.is_baseline).then_some(&cell.percent_of_baseline);
+        let demand = &cell.service_demand;
+        let guest = (!cell.is_baseline).then_some(&demand.guest_us_per_kib);
+        let always =
+            [&cell.receiver_bits_per_second, &cell.sender_bits_per_second, &demand.host_us_per_kib];
+        always.into_iter().chain(ratio).chain(guest)
+    });
+    html! {
+        div.scroll {
+            table {
+                caption { "Throughput and cost. µs/KiB is CPU time per KiB received" }
+                thead {
+                    tr {
+                        th scope="col" { "path" }
+                        th scope="col" { "received ± 95 %" }
+                        th scope="col" { "taken from sender" }
+                        th scope="col" { "% of baseline" }
+                        th scope="col" { "95 % interval" }
+                        th scope="col" { "host µs/KiB" }
+                        th scope="col" { "of it QEMU" }
+                        th scope="col" { "guest µs/KiB" }
+                        th scope="col" { "trials" }
+                    }
+                }
+                tbody { @for cell in &workload.cells { (throughput_row(cell)) } }
+            }
+        }
+        (reasons(metrics))
+    }
+}
+
+fn throughput_row(cell: &CellAnalysis) -> Markup {
+    let percent = &cell.percent_of_baseline;
+    let demand = &cell.service_demand;
+    html! {
+        tr.base[cell.is_baseline] {
+            (path_name(cell))
+            (number(&cell.receiver_bits_per_second, rate_with_interval))
+            (number(&cell.sender_bits_per_second, rate_with_interval))
+            @if cell.is_baseline {
+                td { "100" } (not_for_baseline())
+            } @else {
+                (number(percent, mean))
+                td { (interval(percent.summary.as_ref())) }
+            }
+            (number(&demand.host_us_per_kib, mean))
+            @if cell.is_baseline {
+                (not_for_baseline()) (not_for_baseline())
+            } @else {
+                (number(&demand.qemu_us_per_kib, mean))
+                (number(&demand.guest_us_per_kib, mean))
+            }
+            td {
+                (cell.trials.completed)
+                @if cell.trials.void > 0 { span.range { " + " (cell.trials.void) " void" } }
+            }
+        }
+    }
+}
+
+/// Where CPU time went.
+pub fn cpu(workload: &Workload<'_>) -> Markup {
+    let metrics = workload.cells.iter().flat_map(|cell| {
+        let qemu = cell.qemu.as_ref().map(|qemu| &qemu.total_percent_of_core);
+        let guest = cell.guest.as_ref().map(|guest| &guest.busy_percent_of_core);
+        std::iter::once(&cell.host.busy_percent_of_core).chain(qemu).chain(guest)
+    });
+    html! {
+        div.scroll {
+            table {
+                caption { "CPU, in percent of one core" }
+                thead {
+                    tr {
+                        th scope="col" rowspan="2" { "path" }
+                        th scope="col" rowspan="2" { "host’s cores" }
+                        th scope="col" rowspan="2" { "guest’s cores" }
+                        th.group scope="colgroup" colspan="6" { "QEMU’s threads" }
+                    }
+                    tr {
+                        @for task in ["vCPU", "main loop", "I/O", "vhost", "other", "waiting"] {
+                            th scope="col" { (task) }
+                        }
+                    }
+                }
+                tbody {
+                    @for cell in &workload.cells {
+                        tr.base[cell.is_baseline] {
+                            (path_name(cell))
+                            (cores(&cell.host))
+                            @match &cell.guest {
+                                Some(guest) => (cores(guest)),
+                                None => (not_for_baseline()),
+                            }
+                            (qemu(cell.qemu.as_ref()))
+                        }
+                    }
+                }
+            }
+        }
+        p.legend.small {
+            @for (name, class) in STATES {
+                span.key { svg width="10" height="10" aria-hidden="true" {
+                    rect class=(class) width="10" height="10" {}
+                } (name) }
+            }
+        }
+        (reasons(metrics))
+    }
+}
+
+fn qemu(qemu: Option<&QemuUse>) -> Markup {
+    let Some(qemu) = qemu else { return html! { td.none colspan="6" {} } };
+    let tasks = [
+        &qemu.vcpu_percent_of_core,
+        &qemu.main_loop_percent_of_core,
+        &qemu.io_percent_of_core,
+        &qemu.vhost_percent_of_core,
+        &qemu.other_percent_of_core,
+        &qemu.waiting_percent_of_core,
+    ];
+    html! { @for task in tasks { (number(task, whole)) } }
+}
+
+/// The states that make a core busy, and their class; in the order in which a bar is stacked.
+const STATES: [(&str, &str); 6] = [
+    ("user", "s-user"),
+    ("kernel", "s-system"),
+    ("soft interrupts", "s-softirq"),
+    ("interrupts", "s-irq"),
+    ("virtual CPU", "s-guest"),
+    ("stolen", "s-steal"),
+];
+
+fn cores(machine: &MachineUse) -> Markup {
+    html! {
+        @if machine.cores.is_empty() {
+            (number(&machine.busy_percent_of_core, whole))
+        } @else {
+            td.cores { @for core in &machine.cores { (core_bar(core)) } }
+        }
+    }
+}
+
+fn core_bar(core: &CoreUse) -> Markup {
+    let states = &core.mean_percent;
+    let shares =
+        [states.user, states.system, states.softirq, states.irq, states.guest, states.steal]
+            .map(|share| share.unwrap_or(0.0).clamp(0.0, 100.0));
+    let starts = shares.iter().scan(0.0, |sum, share| {
+        let start = *sum;
+        *sum += share;
+        Some(start)
+    });
+    let told: Vec<String> = STATES
+        .iter()
+        .zip(&shares)
+        .filter(|(_, share)| **share >= 0.5)
+        .map(|((name, _), share)| format!("{name} {share:.0} %"))
+        .collect();
+    html! {
+        span.core {
+            span.core-name { (core.core) }
+            svg.core-bar height="10" role="img" aria-label=(told.join(", ")) {
+                title { (told.join(", ")) }
+                rect.s-idle width="100%" height="10" {}
+                @for (((_, class), share), start) in STATES.iter().zip(&shares).zip(starts) {
+                    @if *share > 0.0 {
+                        rect class=(class) x={ (format!("{start:.1}")) "%" }
+                            width={ (format!("{share:.1}")) "%" } height="10" {}
+                    }
+                }
+            }
+            span.core-value { (whole(&core.busy_percent)) }
+        }
+    }
+}
+
+/// What packets looked like, and what was lost.
+pub fn wire(workload: &Workload<'_>) -> Markup {
+    let metrics = workload.cells.iter().flat_map(|cell| {
+        let packets = &cell.bytes_per_packet;
+        let guest = (!cell.is_baseline).then_some([&packets.tap, &cell.guest_ready_ms]);
+        [&packets.sender, &packets.receiver, &cell.retransmissions.segments]
+            .into_iter()
+            .chain(guest.into_iter().flatten())
+    });
+    html! {
+        div.scroll {
+            table {
+                caption {
+                    "On the wire. More bytes per packet than the MTU: segmentation was left to a later "
+                    "place, or received packets were merged"
+                }
+                thead {
+                    tr {
+                        th scope="col" rowspan="2" { "path" }
+                        th.group scope="colgroup" colspan="3" { "bytes per packet" }
+                        th.group scope="colgroup" colspan="2" { "segments sent again" }
+                        th scope="col" rowspan="2" { "guest ready, ms" }
+                    }
+                    tr {
+                        th scope="col" { "sender" }
+                        th scope="col" { "tap on the host" }
+                        th scope="col" { "receiver" }
+                        th scope="col" { "a trial" }
+                        th scope="col" { "per million" }
+                    }
+                }
+                tbody { @for cell in &workload.cells { (wire_row(cell)) } }
+            }
+        }
+        (reasons(metrics))
+    }
+}
+
+fn wire_row(cell: &CellAnalysis) -> Markup {
+    let packets = &cell.bytes_per_packet;
+    let again = &cell.retransmissions;
+    let of_guest = |metric: &Metric| {
+        if cell.is_baseline { not_for_baseline() } else { number(metric, whole) }
+    };
+    html! {
+        tr.base[cell.is_baseline] {
+            (path_name(cell))
+            (number(&packets.sender, whole))
+            (of_guest(&packets.tap))
+            (number(&packets.receiver, whole))
+            (number(&again.segments, few))
+            (number(&again.per_million_segments_sent, few))
+            (of_guest(&cell.guest_ready_ms))
+        }
+    }
+}
+
+/// A count: none is 0, few have a decimal.
+fn few(metric: &Metric) -> String {
+    let Some(mean) = metric.mean() else { return NO_VALUE.into() };
+    let places = decimals(mean).min(1);
+    format!("{mean:.places$}")
+}
+
+/// Whether two interfaces differ in nothing but what every fresh guest has otherwise.
+pub fn same_but_for_address(a: &InterfaceFacts, b: &InterfaceFacts) -> bool {
+    let renamed = InterfaceFacts {
+        name: b.name.clone(),
+        mac: b.mac.clone(),
+        bus_address: b.bus_address.clone(),
+        ..a.clone()
+    };
+    renamed == *b
+}
+
+/// The interfaces, each with the path it belongs to.
+pub fn interfaces(seen: &[(&str, &EndFacts)]) -> Markup {
+    html! {
+        div.scroll {
+            table.facts {
+                caption { "Drivers, links, queues and offloads" }
+                thead {
+                    tr {
+                        th scope="col" { "path" }
+                        th.text scope="col" { "end" }
+                        th.text scope="col" { "driver" }
+                        th.text scope="col" { "kernel" }
+                        th scope="col" { "claims Mbit/s" }
+                        th scope="col" { "MTU" }
+                        th scope="col" { "queues rx/tx" }
+                        th scope="col" { "rings rx/tx" }
+                        th.text scope="col" { "active offloads" }
+                    }
+                }
+                tbody { @for (path, end) in seen { (interface_row(path, end)) } }
+            }
+        }
+    }
+}
+
+fn interface_row(path: &str, end: &EndFacts) -> Markup {
+    let facts = &end.interface;
+    let driver = facts.driver.as_deref().unwrap_or(NO_VALUE);
+    let version = facts.driver_version.as_deref().unwrap_or("");
+    let missing = |key: &str| facts.absent.get(key).map(|reason| clean(reason)).unwrap_or_default();
+    let pair = |pair: Option<(u32, u32)>| match pair {
+        Some((rx, tx)) => format!("{rx}/{tx}"),
+        None => NO_VALUE.into(),
+    };
+    let active: Vec<&str> =
+        facts.offloads.iter().filter(|(_, on)| **on).map(|(name, _)| name.as_str()).collect();
+    html! {
+        tr {
+            th scope="row" { (path) }
+            td.text { (place(end.place)) }
+            td.text title=(missing("driver")) { (clean(driver)) " " span.range { (clean(version)) } }
+            td.text { (clean(&end.kernel_release)) }
+            td title=(missing("speed")) {
+                (facts.speed_mbit_per_s.map_or_else(|| NO_VALUE.into(), |speed| speed.to_string()))
+            }
+            td { (facts.mtu) }
+            td title=(missing("queues")) { (pair(facts.queues.map(|queues| (queues.rx, queues.tx)))) }
+            td title=(missing("rings")) { (pair(facts.rings.map(|rings| (rings.rx, rings.tx)))) }
+            td.text {
+                @if facts.offloads.is_empty() {
+                    (NO_VALUE)
+                } @else {
+                    details {
+                        summary { (active.len()) " of " (facts.offloads.len()) }
+                        (clean(&active.join(", ")))
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn place(place: Place) -> &'static str {
+    match place {
+        Place::Peer => "peer",
+        Place::Second => "second namespace",
+        Place::Guest => "guest",
+        Place::Host => "host",
+    }
+}
+
+/// The order in which cells were to be measured.
+pub fn plan(plan: &Plan) -> Markup {
+    html! {
+        details {
+            summary { "Order of the blocks, from the seed " (plan.seed) }
+            ol {
+                @for block in &plan.blocks {
+                    li {
+                        @for (index, number) in block.iter().zip(0..) {
+                            @if number > 0 { ", " }
+                            @match plan.cells.get(*index) {
+                                Some(cell) => (clean(&cell.id.0)),
+                                None => "unknown",
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! Where the numbers come from, and how to get them again.
+
+use vioperf_analysis::result::RunAnalysis;
+use vioperf_analysis::wording::count;
+use vioperf_model::record::{RunEnding, RunInfo};
+
+/// Facts about the run, each with its name.
+pub fn facts(analysis: &RunAnalysis) -> Vec<(&'static str, String)> {
+    let run = &analysis.run;
+    let host = &run.host;
+    let workload = &run.scenario.workload;
+    let mut facts = vec![
+        ("Started", run.started_at.clone()),
+        ("Ended", ended(run)),
+        ("vioperf", run.vioperf_version.clone()),
+        ("Scenario", format!("{} ({})", run.scenario.name, run.scenario_origin)),
+        ("Trials", trials(analysis)),
+        ("Each trial", format!("{} after a warm-up of {}", workload.duration, workload.warmup)),
+        ("Seed of the order", run.plan.seed.to_string()),
+        ("Host", format!("{}, kernel {}", host.os, host.kernel_release)),
+        ("CPU", format!("{}, {}", host.cpu_model, count(host.cores as usize, "core"))),
+        ("Memory", format!("{:.1} GiB", host.memory_bytes as f64 / f64::from(1 << 30))),
+        ("Load average at start", format!("{:.2}", host.load_average_1min)),
+    ];
+    if let Some(hypervisor) = &run.hypervisor {
+        let accel = if hypervisor.emulated { "software emulation (TCG)" } else { "KVM" };
+        let vcpus = count(usize::from(hypervisor.vcpus), "virtual CPU");
+        facts.extend([
+            ("QEMU", format!("{} ({})", hypervisor.qemu_version, hypervisor.qemu_path)),
+            ("Acceleration", format!("{accel}: {}", hypervisor.accel_reason)),
+            ("Guest", format!("{vcpus}, {}", run.scenario.guest.memory)),
+            (
+                "Guest kernel",
+                format!("{} ({})", hypervisor.guest_kernel_release, hypervisor.guest_kernel_origin),
+            ),
+        ]);
+        if let Some(times) = &hypervisor.template {
+            facts.push((
+                "Guest's first boot",
+                format!("{} ms, its snapshot {} ms", times.boot_ms, times.snapshot_ms),
+            ));
+        }
+    }
+    facts
+}
+
+fn ended(run: &RunInfo) -> String {
+    match &run.ended {
+        None => "no end is recorded".into(),
+        Some(end) => {
+            let how = match &end.how {
+                RunEnding::Completed => "every block measured".into(),
+                RunEnding::BudgetUsed => "time budget used".into(),
+                RunEnding::Interrupted { signal } => format!("interrupted by {signal}"),
+                RunEnding::Failed { message } => format!("failed: {message}"),
+            };
+            format!("{} ({how})", end.at)
+        }
+    }
+}
+
+fn trials(analysis: &RunAnalysis) -> String {
+    let completed: usize = analysis.cells.iter().map(|cell| cell.trials.completed as usize).sum();
+    let blocks = count(analysis.run.plan.blocks.len(), "block");
+    let cells = count(analysis.cells.len(), "cell");
+    let void = count(analysis.void_trials.len(), "void trial");
+    let planned = analysis.run.plan.trial_count();
+    format!("{completed} of {planned} planned ({cells} in {blocks}), {void}")
+}
+
+/// The command that measures the same in the same order; absent when the command line is not
+/// recorded.
+pub fn repeat_command(run: &RunInfo) -> Option<String> {
+    if run.command_line.is_empty() {
+        return None;
+    }
+    let mut words: Vec<String> = run.command_line.iter().map(|word| quoted(word)).collect();
+    if run.scenario.repeat.seed.is_none() {
+        words.push(format!("--set repeat.seed={}", run.plan.seed));
+    }
+    Some(words.join(" "))
+}
+
+/// `word` as a POSIX shell reads it back.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,@%+".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use vioperf_analysis::testing::Synthetic;
+
+    use super::*;
+
+    #[test]
+    fn the_command_repeats_the_drawn_seed_and_survives_a_shell() {
+        let mut run = Synthetic::tcg().run;
+        run.command_line.push("it's".into());
+        let command = repeat_command(&run).unwrap();
+        let expected =
+            r"vioperf run nic-models --set workload.duration=2s 'it'\''s' --set repeat.seed=42";
+        assert_eq!(command, expected);
+        run.scenario.repeat.seed = Some(42);
+        assert!(!repeat_command(&run).unwrap().contains("repeat.seed"));
+    }
+}

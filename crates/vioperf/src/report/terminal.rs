@@ -1,0 +1,395 @@
+//! For a terminal: at most 80 columns, more only when asked for.
+
+use vioperf_analysis::result::{
+    CellAnalysis, Finding, MachineUse, Metric, QemuUse, Ranked, RunAnalysis, Severity,
+};
+use vioperf_model::record::Place;
+
+use super::provenance;
+use super::table::{self, Column, number, text};
+use super::text::{clean, pad, width, wrap};
+use super::values::{
+    self, NO_VALUE, Workload, capitalised, interval, mean, rate_with_interval, whole, workloads,
+};
+
+const COLUMNS: usize = 80;
+const BAR_COLUMNS: usize = 26;
+
+/// What a piece of text is, which decides its colour.
+#[derive(Clone, Copy)]
+enum Style {
+    Strong,
+    Faint,
+    Notice,
+    Warning,
+}
+
+/// Renders `analysis`: with every column, cores, interfaces and consoles where `wide`, and with
+/// ANSI sequences where `colours`.
+pub fn render(analysis: &RunAnalysis, wide: bool, colours: bool) -> String {
+    let page = Page { analysis, wide, colours };
+    let mut parts = vec![page.top(), page.ranking()];
+    parts.extend(workloads(analysis).iter().map(|workload| page.workload(workload)));
+    parts.push(page.legend());
+    if wide {
+        parts.extend([page.cores(), page.interfaces(), page.void_trials()]);
+    }
+    parts.extend([page.findings(), page.bottom()]);
+    parts.retain(|part| !part.is_empty());
+    parts.join("\n")
+}
+
+struct Page<'a> {
+    analysis: &'a RunAnalysis,
+    wide: bool,
+    colours: bool,
+}
+
+impl Page<'_> {
+    /// Colours `text`, which is already clean, line by line.
+    fn style(&self, style: Style, text: &str) -> String {
+        if !self.colours {
+            return text.to_owned();
+        }
+        let code = match style {
+            Style::Strong => "1",
+            Style::Faint => "2",
+            Style::Notice => "1;35",
+            Style::Warning => "1;33",
+        };
+        let mut styled = String::new();
+        for line in text.split_inclusive('\n') {
+            let content = line.trim_end_matches('\n');
+            styled.push_str(&format!("\x1b[{code}m{content}\x1b[0m{}", &line[content.len()..]));
+        }
+        styled
+    }
+
+    fn top(&self) -> String {
+        let mut top = String::new();
+        if let Some(notice) = &self.analysis.notice {
+            top.push_str(&self.style(Style::Notice, &wrap(notice, COLUMNS, "", "")));
+            top.push('\n');
+        }
+        let question = wrap(&self.analysis.question, COLUMNS, "", "");
+        top.push_str(&self.style(Style::Strong, &question));
+        top.push('\n');
+        for sentence in &self.analysis.headline {
+            top.push_str(&wrap(sentence, COLUMNS, "  ", "  "));
+        }
+        top
+    }
+
+    fn ranking(&self) -> String {
+        let ranking = &self.analysis.ranking;
+        let most = ranking.iter().filter_map(|r| r.percent_of_baseline.mean()).fold(0.0, f64::max);
+        if most <= 0.0 {
+            return String::new();
+        }
+        let title = "Kept of the host's own path, in percent (95 % interval), over all workloads";
+        let names = ranking.iter().map(|ranked| width(&ranked.path)).max().unwrap_or(0).min(22);
+        let mut lines = self.style(Style::Strong, &wrap(title, COLUMNS, "", ""));
+        for ranked in ranking {
+            lines.push_str(&ranking_line(ranked, most, names));
+            lines.push('\n');
+        }
+        lines
+    }
+
+    fn workload(&self, workload: &Workload<'_>) -> String {
+        let columns: Vec<Column> =
+            if self.wide { [NARROW, WIDE].concat() } else { NARROW.to_vec() };
+        let row = |cell: &&CellAnalysis| {
+            let mut row = narrow_row(cell);
+            if self.wide {
+                row.extend(wide_row(cell));
+            }
+            row
+        };
+        let rows: Vec<Vec<String>> = workload.cells.iter().map(row).collect();
+        let (head, body) = table::lines(&columns, &rows);
+        let title = wrap(&capitalised(&workload.title), COLUMNS, "", "");
+        let mut lines = self.style(Style::Strong, &title);
+        lines.push_str(&self.style(Style::Faint, &(head.join("\n") + "\n")));
+        for line in body {
+            lines.push_str(&line);
+            lines.push('\n');
+        }
+        lines
+    }
+
+    fn legend(&self) -> String {
+        let mut legend = "± is half the 95 % interval. CPU: all cores added up, 100 is one core. \
+                          µs/KiB: busy time of all the host's cores per KiB received."
+            .to_owned();
+        let metrics = self.analysis.cells.iter().flat_map(shown_metrics);
+        let reasons = values::reasons(metrics);
+        if !reasons.is_empty() {
+            legend.push_str(&format!(" {NO_VALUE} stands for no value: {}.", reasons.join("; ")));
+        }
+        self.style(Style::Faint, &wrap(&legend, COLUMNS, "  ", "  "))
+    }
+
+    fn cores(&self) -> String {
+        let mut rows = Vec::new();
+        for cell in &self.analysis.cells {
+            rows.extend(core_rows(cell, "host", &cell.host));
+            if let Some(guest) = &cell.guest {
+                rows.extend(core_rows(cell, "guest", guest));
+            }
+        }
+        self.titled("Cores, in percent of the window", CORES, &rows)
+    }
+
+    fn interfaces(&self) -> String {
+        let rows: Vec<Vec<String>> = self.analysis.cells.iter().flat_map(interface_rows).collect();
+        self.titled("Interfaces under test, as they really were", INTERFACES, &rows)
+    }
+
+    fn titled(&self, title: &str, columns: &[Column], rows: &[Vec<String>]) -> String {
+        if rows.is_empty() {
+            return String::new();
+        }
+        let (head, body) = table::lines(columns, rows);
+        let mut lines = self.style(Style::Strong, &format!("{title}\n"));
+        lines.push_str(&self.style(Style::Faint, &(head.join("\n") + "\n")));
+        lines.push_str(&(body.join("\n") + "\n"));
+        lines
+    }
+
+    fn void_trials(&self) -> String {
+        let mut lines = String::new();
+        for trial in &self.analysis.void_trials {
+            let what = format!(
+                "Void: trial {} (block {}, {}, attempt {}): {}",
+                trial.sequence, trial.block, trial.cell, trial.attempt, trial.reason
+            );
+            lines.push_str(&wrap(&what, COLUMNS, "", "  "));
+            for line in &trial.console_tail {
+                lines.push_str(&self.style(Style::Faint, &wrap(line, COLUMNS, "  | ", "  | ")));
+            }
+        }
+        lines
+    }
+
+    fn findings(&self) -> String {
+        let findings = self.analysis.findings.iter().map(|finding| self.finding(finding));
+        findings.collect::<Vec<_>>().join("")
+    }
+
+    fn finding(&self, finding: &Finding) -> String {
+        let (name, style) = match finding.severity {
+            Severity::Warning => ("Warning", Style::Warning),
+            Severity::Doubt => ("Doubt", Style::Warning),
+            Severity::Note => ("Note", Style::Strong),
+        };
+        let title = wrap(&format!("{name}: {}", finding.title), COLUMNS, "", "  ");
+        let mut lines = self.style(style, &title);
+        lines.push_str(&wrap(&finding.evidence, COLUMNS, "  ", "  "));
+        lines.push_str(&wrap(&finding.advice, COLUMNS, "  → ", "    "));
+        lines
+    }
+
+    fn bottom(&self) -> String {
+        let facts = provenance::facts(self.analysis);
+        let shown = facts.iter().filter(|(name, _)| {
+            self.wide || ["Trials", "Each trial", "Host", "CPU", "QEMU"].contains(name)
+        });
+        let mut lines = String::new();
+        for (name, fact) in shown {
+            lines.push_str(&wrap(&format!("{name}: {fact}"), COLUMNS, "", "  "));
+        }
+        if let Some(command) = provenance::repeat_command(&self.analysis.run) {
+            lines.push_str(&wrap(&format!("Repeat: {command}"), COLUMNS, "", "  "));
+        }
+        self.style(Style::Faint, &lines)
+    }
+}
+
+fn ranking_line(ranked: &Ranked, most: f64, names: usize) -> String {
+    let percent = &ranked.percent_of_baseline;
+    let share = percent.mean().map_or(0.0, |mean| mean / most);
+    let mut line = format!(
+        "  {}  {}  {}  {}  {}",
+        pad(&clean(&ranked.path), names, false),
+        pad(&bar(share), BAR_COLUMNS, false),
+        pad(&mean(percent), 6, true),
+        pad(&interval(percent.summary.as_ref()), 11, false),
+        values::kind(ranked.kind),
+    );
+    if !ranked.complete {
+        line.push_str("*");
+    }
+    line.trim_end().to_owned()
+}
+
+/// A bar of at most [`BAR_COLUMNS`], to an eighth of a column.
+fn bar(share: f64) -> String {
+    let eighths = (share.clamp(0.0, 1.0) * (BAR_COLUMNS * 8) as f64).round();
+    let mut bar = String::new();
+    let mut left = eighths;
+    while left >= 8.0 {
+        bar.push('█');
+        left -= 8.0;
+    }
+    let part = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
+    let at = (1..8).rev().find(|n| left >= f64::from(*n)).unwrap_or(0);
+    bar + part.get(usize::try_from(at).unwrap_or(0)).copied().unwrap_or("")
+}
+
+const NARROW: &[Column] = &[
+    text("path"),
+    number("throughput"),
+    number("% of\nbaseline"),
+    number("guest\nCPU %"),
+    number("host\nCPU %"),
+    number("host\nµs/KiB"),
+];
+
+fn narrow_row(cell: &CellAnalysis) -> Vec<String> {
+    let percent = if cell.is_baseline { "100".into() } else { mean(&cell.percent_of_baseline) };
+    let guest = cell.guest.as_ref().map(|guest| whole(&guest.busy_percent_of_core));
+    vec![
+        cell.path.clone(),
+        rate_with_interval(&cell.receiver_bits_per_second),
+        percent,
+        guest.unwrap_or_default(),
+        whole(&cell.host.busy_percent_of_core),
+        mean(&cell.service_demand.host_us_per_kib),
+    ]
+}
+
+/// The metrics of [`narrow_row`], for the reasons of those that are missing.
+fn shown_metrics(cell: &CellAnalysis) -> impl Iterator<Item = &Metric> {
+    let percent = (!cell.is_baseline).then_some(&cell.percent_of_baseline);
+    let guest = cell.guest.as_ref().map(|guest| &guest.busy_percent_of_core);
+    let always = [
+        &cell.receiver_bits_per_second,
+        &cell.host.busy_percent_of_core,
+        &cell.service_demand.host_us_per_kib,
+    ];
+    always.into_iter().chain(percent).chain(guest)
+}
+
+const WIDE: &[Column] = &[
+    number("95 %\nof baseline"),
+    number("sender's"),
+    number("QEMU\nvCPU %"),
+    number("main\nloop %"),
+    number("I/O\n%"),
+    number("vhost\n%"),
+    number("other\n%"),
+    number("QEMU\nµs/KiB"),
+    number("guest\nµs/KiB"),
+    number("segments\nsent again"),
+    number("per\nmillion"),
+    number("B/packet\nsender"),
+    number("B/packet\ntap"),
+    number("B/packet\nreceiver"),
+    number("ready\nms"),
+    number("trials"),
+];
+
+fn wide_row(cell: &CellAnalysis) -> Vec<String> {
+    let qemu = |read: fn(&QemuUse) -> &Metric| {
+        cell.qemu.as_ref().map(|qemu| whole(read(qemu))).unwrap_or_default()
+    };
+    let demand = &cell.service_demand;
+    let of_guest = |metric: &Metric| if cell.is_baseline { String::new() } else { mean(metric) };
+    vec![
+        if cell.is_baseline {
+            String::new()
+        } else {
+            interval(cell.percent_of_baseline.summary.as_ref())
+        },
+        rate_with_interval(&cell.sender_bits_per_second),
+        qemu(|q| &q.vcpu_percent_of_core),
+        qemu(|q| &q.main_loop_percent_of_core),
+        qemu(|q| &q.io_percent_of_core),
+        qemu(|q| &q.vhost_percent_of_core),
+        qemu(|q| &q.other_percent_of_core),
+        of_guest(&demand.qemu_us_per_kib),
+        of_guest(&demand.guest_us_per_kib),
+        whole(&cell.retransmissions.segments),
+        mean(&cell.retransmissions.per_million_segments_sent),
+        whole(&cell.bytes_per_packet.sender),
+        if cell.is_baseline { String::new() } else { whole(&cell.bytes_per_packet.tap) },
+        whole(&cell.bytes_per_packet.receiver),
+        if cell.is_baseline { String::new() } else { whole(&cell.guest_ready_ms) },
+        cell.trials.completed.to_string(),
+    ]
+}
+
+const CORES: &[Column] = &[
+    text("cell"),
+    text("core"),
+    number("busy"),
+    number("user"),
+    number("system"),
+    number("irq"),
+    number("softirq"),
+    number("guest"),
+    number("steal"),
+    number("idle"),
+];
+
+fn core_rows(cell: &CellAnalysis, whose: &str, machine: &MachineUse) -> Vec<Vec<String>> {
+    let state = |percent: Option<f64>| {
+        percent.map_or_else(|| NO_VALUE.to_owned(), |percent| format!("{percent:.0}"))
+    };
+    let row = |core: &vioperf_analysis::result::CoreUse| {
+        let states = &core.mean_percent;
+        vec![
+            cell.id.to_string(),
+            format!("{whose} {}", core.core),
+            whole(&core.busy_percent),
+            state(states.user),
+            state(states.system),
+            state(states.irq),
+            state(states.softirq),
+            state(states.guest),
+            state(states.steal),
+            state(states.idle),
+        ]
+    };
+    machine.cores.iter().map(row).collect()
+}
+
+const INTERFACES: &[Column] = &[
+    text("cell"),
+    text("end"),
+    text("driver"),
+    text("version"),
+    number("MTU"),
+    number("Mbit/s\nclaimed"),
+    number("queues\nrx/tx"),
+    text("active offloads"),
+];
+
+fn interface_rows(cell: &CellAnalysis) -> Vec<Vec<String>> {
+    let row = |end: &vioperf_analysis::result::EndFacts| {
+        let facts = &end.interface;
+        let or_none = |text: Option<String>| text.unwrap_or_else(|| NO_VALUE.into());
+        let active = facts.offloads.iter().filter(|(_, active)| **active);
+        vec![
+            cell.id.to_string(),
+            place(end.place).into(),
+            or_none(facts.driver.clone()),
+            or_none(facts.driver_version.clone()),
+            facts.mtu.to_string(),
+            or_none(facts.speed_mbit_per_s.map(|speed| speed.to_string())),
+            or_none(facts.queues.map(|queues| format!("{}/{}", queues.rx, queues.tx))),
+            active.map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(" "),
+        ]
+    };
+    cell.ends.iter().filter(|end| end.place == Place::Guest).map(row).collect()
+}
+
+fn place(place: Place) -> &'static str {
+    match place {
+        Place::Peer => "peer",
+        Place::Second => "second",
+        Place::Guest => "guest",
+        Place::Host => "host",
+    }
+}
