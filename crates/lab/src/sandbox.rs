@@ -24,7 +24,7 @@ use nix::unistd::{ForkResult, Gid, Uid, fork, getegid, geteuid, pipe2};
 use vioperf_netlink::{NetlinkError, Socket};
 
 pub use self::guard::Ended;
-use self::refusal::Refusal;
+pub(crate) use self::refusal::Refusal;
 
 mod guard;
 mod orphans;

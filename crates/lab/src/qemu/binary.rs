@@ -155,6 +155,12 @@ impl Qemu {
         })
     }
 
+    /// A QEMU that was built without that device.
+    #[cfg(test)]
+    pub(crate) fn forget_device(&mut self, device: &str) {
+        self.devices.remove(device);
+    }
+
     /// True when it has that device, by QEMU's own name.
     pub(super) fn has_device(&self, device: &str) -> bool {
         self.devices.contains(device)

@@ -48,7 +48,16 @@ pub enum MonitorError {
     },
     /// The socket failed.
     #[error("QEMU's monitor: {0}")]
-    Io(#[from] io::Error),
+    Io(io::Error),
+}
+
+impl From<io::Error> for MonitorError {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => Self::Closed,
+            _ => Self::Io(error),
+        }
+    }
 }
 
 /// A connection to the monitor of one QEMU.
@@ -185,9 +194,6 @@ impl Monitor {
                     io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
                         let command = command.to_owned();
                         return Err(MonitorError::TimedOut { command, bound });
-                    }
-                    io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => {
-                        return Err(MonitorError::Closed);
                     }
                     _ => return Err(error.into()),
                 },

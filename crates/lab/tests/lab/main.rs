@@ -10,7 +10,7 @@ mod leftovers;
 mod outside;
 mod scenes;
 
-use std::io::{Read, Write};
+use std::io::Read;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 
@@ -33,7 +33,7 @@ fn endpoint() -> ExitCode {
         let mut socket = vioperf_netlink::Socket::open().unwrap();
         let names: Vec<String> =
             socket.links().unwrap().into_iter().map(|link| link.name).collect();
-        writeln!(std::io::stdout(), "{}", names.join(" ")).unwrap();
+        println!("{}", names.join(" "));
     }
     ExitCode::SUCCESS
 }

@@ -1,0 +1,125 @@
+//! QEMU, and the namespaces that a sandbox is made of.
+
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use nix::errno::Errno;
+use nix::sched::{CloneFlags, unshare};
+use vioperf_model::nic::NicModel;
+
+use super::Check;
+use crate::qemu::{Qemu, QemuError, QemuVersion};
+use crate::sandbox::Refusal;
+
+/// Older ones lack options that every guest is started with.
+const OLDEST: QemuVersion = QemuVersion { major: 6, minor: 0, micro: 0 };
+
+/// QEMU, its version, and which of the wanted models it has.
+#[must_use]
+pub fn qemu(found: &Result<Qemu, QemuError>, wanted: &[NicModel]) -> Check {
+    const NAME: &str = "QEMU";
+    let qemu = match found {
+        Ok(qemu) => qemu,
+        Err(error) => {
+            let advice = "Debian, Ubuntu: `sudo apt-get install qemu-system-x86`; Fedora: `sudo dnf \
+                          install qemu-system-x86-core`";
+            return Check::fail(NAME, error.to_string(), advice);
+        }
+    };
+    let (has, lacks): (Vec<NicModel>, Vec<NicModel>) =
+        wanted.iter().partition(|model| qemu.supports(**model));
+    let names = |models: &[NicModel]| {
+        models.iter().map(|model| model.name()).collect::<Vec<_>>().join(", ")
+    };
+    let mut text = format!("{} in {}, with {}", qemu.version, qemu.path.display(), names(&has));
+    if !lacks.is_empty() {
+        text = format!("{text}; without {}", names(&lacks));
+    }
+    if qemu.version < OLDEST {
+        return Check::fail(NAME, text, format!("QEMU {OLDEST} or newer is needed"));
+    }
+    if lacks.is_empty() {
+        return Check::ok(NAME, text);
+    }
+    let advice =
+        "leave these models out, or take a newer QEMU (igb: 8.0; Debian 12 has one in backports)";
+    Check::warn(NAME, text, advice)
+}
+
+/// The namespaces of a sandbox; `attempt` makes them for a process that ends at once.
+#[must_use]
+pub fn user_namespaces(
+    root: &Path,
+    is_root: bool,
+    attempt: impl FnOnce(bool) -> Result<(), Errno>,
+) -> Check {
+    const NAME: &str = "namespaces";
+    match attempt(is_root) {
+        Ok(()) if is_root => Check::ok(NAME, "this is root, they can be made"),
+        Ok(()) => Check::ok(NAME, "an ordinary user may make them here"),
+        Err(errno) => {
+            let who = if is_root { "root" } else { "an ordinary user" };
+            let found = format!("{who} may not make them here: {errno}");
+            Check::fail(NAME, found, Refusal::diagnose(root, errno).advice())
+        }
+    }
+}
+
+/// Makes the namespaces in a child that never comes to run a program.
+pub(super) fn try_namespaces(is_root: bool) -> Result<(), Errno> {
+    const SUCCESS: Errno = Errno::ECANCELED;
+    let mut flags = CloneFlags::CLONE_NEWPID | CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWNET;
+    flags.set(CloneFlags::CLONE_NEWUSER, !is_root);
+    let mut command = Command::new("/proc/self/exe");
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    // SAFETY: between fork and exec only one system call is made, nothing is allocated or locked.
+    unsafe {
+        command.pre_exec(move || {
+            unshare(flags)?;
+            Err(io::Error::from(SUCCESS))
+        })
+    };
+    match command.spawn() {
+        // Cannot be: the closure always fails.
+        Ok(mut child) => {
+            crate::namespace::end(&mut child);
+            Ok(())
+        }
+        Err(error) => match error.raw_os_error().map(Errno::from_raw) {
+            Some(SUCCESS) => Ok(()),
+            other => Err(other.unwrap_or(Errno::EIO)),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Status, machine_with};
+    use super::*;
+
+    #[test]
+    fn a_forbidden_namespace_names_the_sysctl() {
+        let root = machine_with(&[("proc/sys/user/max_user_namespaces", "0\n")]);
+        let check = user_namespaces(root.path(), false, |_| Err(Errno::ENOSPC));
+        assert_eq!(check.status, Status::Fail);
+        assert!(check.advice.unwrap().contains("sysctl user.max_user_namespaces="));
+        assert_eq!(user_namespaces(root.path(), true, |_| Ok(())).status, Status::Ok);
+    }
+
+    #[test]
+    fn the_attempt_runs_no_program_and_says_yes_here() {
+        assert_eq!(try_namespaces(false), Ok(()), "this test needs user namespaces");
+    }
+
+    #[test]
+    fn a_qemu_without_a_model_is_a_warning() {
+        let mut qemu = Qemu::find(None).unwrap();
+        let models: Vec<NicModel> = NicModel::all().collect();
+        assert_eq!(super::qemu(&Ok(qemu.clone()), &models[..1]).status, Status::Ok);
+        qemu.forget_device("igb");
+        let check = super::qemu(&Ok(qemu), &models);
+        assert!(check.status == Status::Warn && check.found.ends_with("without igb"));
+    }
+}
