@@ -35,9 +35,8 @@ fn embed_agent(out: &Path, root: &Path) -> Result<(), Box<dyn Error>> {
 fn embed_scenarios(out: &Path, root: &Path) -> Result<(), Box<dyn Error>> {
     let folder = root.join("scenarios");
     println!("cargo::rerun-if-changed={}", folder.display());
-    let mut files: Vec<PathBuf> = fs::read_dir(&folder)?
-        .map(|entry| entry.map(|e| e.path()))
-        .collect::<Result<_, _>>()?;
+    let mut files: Vec<PathBuf> =
+        fs::read_dir(&folder)?.map(|entry| entry.map(|e| e.path())).collect::<Result<_, _>>()?;
     files.retain(|path| path.extension().is_some_and(|ending| ending == "toml"));
     files.sort();
     let mut table = String::from("&[\n");

@@ -5,6 +5,7 @@ use std::path::Path;
 use anyhow::Result;
 use nix::sys::utsname::uname;
 use vioperf_lab::kernel::{ALWAYS_NEEDED, GuestKernel, find};
+use vioperf_lab::preflight::Check;
 use vioperf_model::nic::NicModel;
 
 use crate::paths;
@@ -31,4 +32,19 @@ pub fn find(
         wanted: &wanted,
     };
     Ok(find::find(&request)?)
+}
+
+/// The same as a check for `vioperf doctor`.
+pub fn check(image: Option<&str>, modules: Option<&str>, models: &[NicModel]) -> Check {
+    match find(image, modules, models.iter().copied()) {
+        Ok(kernel) => {
+            let found =
+                format!("{} ({}: {})", kernel.release, kernel.source, kernel.image.display());
+            Check::ok("guest kernel", found)
+        }
+        Err(error) => {
+            let advice = "`vioperf kernel fetch` gets one without installing it";
+            Check::fail("guest kernel", format!("{error:#}"), advice)
+        }
+    }
 }

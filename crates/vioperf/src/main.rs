@@ -19,7 +19,9 @@ mod guest_kernel;
 mod interrupt;
 mod output;
 mod paths;
+mod preflight;
 mod prepare;
+mod progress;
 mod provenance;
 mod report;
 mod scenarios;
@@ -46,7 +48,7 @@ fn dispatch(command: Command, output: &Output) -> Result<ExitCode, Failure> {
         Command::Report(args) => commands::report::execute(&args, output),
         Command::Kernel(KernelCommand::Fetch { if_needed }) => {
             commands::kernel::fetch(if_needed, output)
-        },
+        }
         Command::Kernel(KernelCommand::List) => commands::kernel::list(output),
         Command::Kernel(KernelCommand::Remove { release }) => {
             commands::kernel::remove(&release, output)

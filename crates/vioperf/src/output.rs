@@ -28,7 +28,9 @@ impl Output {
         match self.color {
             ColorChoice::Always => true,
             ColorChoice::Never => false,
-            ColorChoice::Auto => on_terminal && env::var_os("NO_COLOR").is_none_or(|v| v.is_empty()),
+            ColorChoice::Auto => {
+                on_terminal && env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
+            }
         }
     }
 

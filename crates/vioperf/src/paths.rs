@@ -16,7 +16,9 @@ pub fn cache() -> Result<PathBuf> {
     }
     match absolute("HOME") {
         Some(home) => Ok(home.join(".cache/vioperf")),
-        None => bail!("neither XDG_CACHE_HOME nor HOME is set: set one, so that kernels can be kept"),
+        None => {
+            bail!("neither XDG_CACHE_HOME nor HOME is set: set one, so that kernels can be kept")
+        }
     }
 }
 

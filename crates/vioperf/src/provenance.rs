@@ -71,7 +71,8 @@ fn os_name(os_release: &str) -> String {
 }
 
 fn memory_bytes(meminfo: &str) -> u64 {
-    let kib = field(meminfo, "MemTotal", ':').and_then(|value| value.split(' ').next()?.parse().ok());
+    let kib =
+        field(meminfo, "MemTotal", ':').and_then(|value| value.split(' ').next()?.parse().ok());
     kib.map_or(0, |kib: u64| kib.saturating_mul(1024))
 }
 

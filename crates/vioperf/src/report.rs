@@ -12,3 +12,6 @@ mod table;
 pub mod terminal;
 mod text;
 mod values;
+
+#[cfg(test)]
+mod tests;

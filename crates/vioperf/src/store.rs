@@ -118,27 +118,7 @@ impl RunDirectory {
         let mut text = serde_json::to_string_pretty(info)
             .map_err(|error| io_error("write", &self.path)(error.into()))?;
         text.push('\n');
-        self.write_whole(RUN_FILE, text.as_bytes())
-    }
-
-    /// Writes a file of the run directory whole or not at all.
-    ///
-    /// # Errors
-    /// What the system refused.
-    pub fn write_whole(&self, name: &str, content: &[u8]) -> Result<(), StoreError> {
-        let path = self.path.join(name);
-        let unfinished = self.path.join(format!(".{name}.unfinished"));
-        let written = File::create(&unfinished)
-            .and_then(|mut file| {
-                file.write_all(content)?;
-                file.sync_all()
-            })
-            .and_then(|()| fs::rename(&unfinished, &path));
-        if written.is_err() {
-            // The half-written file is of no use to anyone; that it stays is the lesser trouble.
-            let _ = fs::remove_file(&unfinished);
-        }
-        written.map_err(io_error("write", &path))
+        write_whole(&self.path, RUN_FILE, text.as_bytes())
     }
 
     /// Appends a record and syncs it to the disk.
@@ -160,6 +140,26 @@ impl RunDirectory {
         };
         write(&mut self.trials).map_err(io_error("append a record to", &path))
     }
+}
+
+/// Writes a file of a run directory whole or not at all.
+///
+/// # Errors
+/// What the system refused.
+pub fn write_whole(directory: &Path, name: &str, content: &[u8]) -> Result<(), StoreError> {
+    let path = directory.join(name);
+    let unfinished = directory.join(format!(".{name}.unfinished"));
+    let written = File::create(&unfinished)
+        .and_then(|mut file| {
+            file.write_all(content)?;
+            file.sync_all()
+        })
+        .and_then(|()| fs::rename(&unfinished, &path));
+    if written.is_err() {
+        // The half-written file is of no use to anyone; that it stays is the lesser trouble.
+        let _ = fs::remove_file(&unfinished);
+    }
+    written.map_err(io_error("write", &path))
 }
 
 /// A run as it was read back.
@@ -227,7 +227,10 @@ fn read_trials(path: &Path) -> Result<(Vec<TrialRecord>, Vec<String>), StoreErro
             }
             Err(Unreadable::Damaged(message)) => {
                 let cut = if line.ends_with(b"\n") { "damaged" } else { "cut off" };
-                damage.push(format!("{}:{number}: record {cut}, left out ({message})", path.display()));
+                damage.push(format!(
+                    "{}:{number}: record {cut}, left out ({message})",
+                    path.display()
+                ));
             }
         }
     }

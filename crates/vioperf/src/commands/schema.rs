@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use schemars::schema_for;
-use vioperf_analysis::RunAnalysis;
+use vioperf_analysis::result::RunAnalysis;
 use vioperf_model::record::{RunInfo, TrialRecord};
 use vioperf_model::scenario::Scenario;
 

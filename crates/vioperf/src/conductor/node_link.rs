@@ -273,8 +273,8 @@ impl NodeLink {
             interrupt: &self.interrupt,
             give_up_at: self.give_up_at,
         };
-        let answer = wire::write_frame(&mut channel, request)
-            .and_then(|()| wire::read_frame(&mut channel));
+        let answer =
+            wire::write_frame(&mut channel, request).and_then(|()| wire::read_frame(&mut channel));
         match answer {
             Ok(Response::Failed { message }) => {
                 Err(NodeError::Refused { node: self.name.clone(), message })

@@ -154,9 +154,9 @@ impl<S: Stage, A: Audience, C: Clock> Schedule<'_, S, A, C> {
                 .map_err(|error| RunEnding::Failed { message: format!("{error:#}") })?;
             let outcome = match result.end {
                 AttemptEnd::Interrupted => {
-                    return Err(self.interrupted().unwrap_or(RunEnding::Interrupted {
-                        signal: "a signal".into(),
-                    }));
+                    return Err(self
+                        .interrupted()
+                        .unwrap_or(RunEnding::Interrupted { signal: "a signal".into() }));
                 }
                 AttemptEnd::Completed => Outcome::Completed,
                 AttemptEnd::Void { reason, console_tail, never_ready: this } => {

@@ -7,13 +7,14 @@ use vioperf_model::record::Place;
 
 use super::provenance;
 use super::table::{self, Column, number, text};
-use super::text::{clean, pad, width, wrap};
+use super::text::{clean, clip, pad, width, wrap};
 use super::values::{
     self, NO_VALUE, Workload, capitalised, interval, mean, rate_with_interval, whole, workloads,
 };
 
 const COLUMNS: usize = 80;
-const BAR_COLUMNS: usize = 26;
+/// What a line of the ranking takes beside the name and the bar.
+const RANKING_NUMBERS: usize = 43;
 
 /// What a piece of text is, which decides its colour.
 #[derive(Clone, Copy)]
@@ -87,11 +88,16 @@ impl Page<'_> {
             return String::new();
         }
         let title = "Kept of the host's own path, in percent (95 % interval), over all workloads";
-        let names = ranking.iter().map(|ranked| width(&ranked.path)).max().unwrap_or(0).min(22);
+        let names = ranking.iter().map(|ranked| width(&ranked.path)).max().unwrap_or(0).min(34);
+        let bars = COLUMNS.saturating_sub(RANKING_NUMBERS + names).clamp(4, 26);
         let mut lines = self.style(Style::Strong, &wrap(title, COLUMNS, "", ""));
         for ranked in ranking {
-            lines.push_str(&ranking_line(ranked, most, names));
+            lines.push_str(&ranking_line(ranked, most, names, bars));
             lines.push('\n');
+        }
+        if ranking.iter().any(|ranked| !ranked.complete) {
+            let note = "* not every workload was measured: not to be compared with the others";
+            lines.push_str(&self.style(Style::Faint, &format!("  {note}\n")));
         }
         lines
     }
@@ -112,7 +118,7 @@ impl Page<'_> {
         let mut lines = self.style(Style::Strong, &title);
         lines.push_str(&self.style(Style::Faint, &(head.join("\n") + "\n")));
         for line in body {
-            lines.push_str(&line);
+            lines.push_str(&if self.wide { line } else { clip(&line, COLUMNS) });
             lines.push('\n');
         }
         lines
@@ -206,26 +212,26 @@ impl Page<'_> {
     }
 }
 
-fn ranking_line(ranked: &Ranked, most: f64, names: usize) -> String {
+fn ranking_line(ranked: &Ranked, most: f64, names: usize, bars: usize) -> String {
     let percent = &ranked.percent_of_baseline;
     let share = percent.mean().map_or(0.0, |mean| mean / most);
     let mut line = format!(
         "  {}  {}  {}  {}  {}",
-        pad(&clean(&ranked.path), names, false),
-        pad(&bar(share), BAR_COLUMNS, false),
+        pad(&clip(&clean(&ranked.path), names), names, false),
+        pad(&bar(share, bars), bars, false),
         pad(&mean(percent), 6, true),
         pad(&interval(percent.summary.as_ref()), 11, false),
         values::kind(ranked.kind),
     );
     if !ranked.complete {
-        line.push_str("*");
+        line.push('*');
     }
-    line.trim_end().to_owned()
+    clip(line.trim_end(), COLUMNS)
 }
 
-/// A bar of at most [`BAR_COLUMNS`], to an eighth of a column.
-fn bar(share: f64) -> String {
-    let eighths = (share.clamp(0.0, 1.0) * (BAR_COLUMNS * 8) as f64).round();
+/// A bar of at most `columns`, to an eighth of a column.
+fn bar(share: f64, columns: usize) -> String {
+    let eighths = (share.clamp(0.0, 1.0) * (columns * 8) as f64).round();
     let mut bar = String::new();
     let mut left = eighths;
     while left >= 8.0 {

@@ -45,8 +45,8 @@ pub fn wrap(text: &str, columns: usize, first: &str, indent: &str) -> String {
     let mut lines = String::new();
     let mut line = first.to_owned();
     let mut is_begun = false;
-    for word in clean(text).split_whitespace() {
-        for piece in pieces(word, columns.saturating_sub(width(indent).max(width(first))).max(2)) {
+    for word in words(&clean(text)) {
+        for piece in pieces(&word, columns.saturating_sub(width(indent).max(width(first))).max(2)) {
             if is_begun && width(&line) + 1 + width(&piece) > columns {
                 lines.push_str(line.trim_end());
                 lines.push('\n');
@@ -63,6 +63,37 @@ pub fn wrap(text: &str, columns: usize, first: &str, indent: &str) -> String {
     lines.push_str(line.trim_end());
     lines.push('\n');
     lines
+}
+
+/// The words of `text`; a unit stays with its number.
+fn words(text: &str) -> Vec<String> {
+    let mut words: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        let is_unit = word.starts_with('%') || word.contains("bit/s");
+        match words.last_mut() {
+            Some(number) if is_unit => {
+                number.push(' ');
+                number.push_str(word);
+            }
+            _ => words.push(word.to_owned()),
+        }
+    }
+    words
+}
+
+/// `text` cut to `columns`, with an ellipsis where something is missing.
+pub fn clip(text: &str, columns: usize) -> String {
+    if width(text) <= columns {
+        return text.to_owned();
+    }
+    let mut clipped = String::new();
+    for c in text.chars() {
+        if width(&clipped) + char_width(c) >= columns {
+            break;
+        }
+        clipped.push(c);
+    }
+    clipped + "…"
 }
 
 /// `word` in pieces of at most `columns` (at least 2).

@@ -110,14 +110,14 @@ fn measures_every_cell_once_a_block() {
 
 #[test]
 fn a_void_trial_is_recorded_and_tried_again_a_bounded_number_of_times() {
-    let (ending, records, _) = run(
-        "blocks = 1\nattempts = 3",
-        &Interrupt::default(),
-        Records::default(),
-        |cell, _| {
-            Ok(if cell.id.0 == "virtio/4-streams/to-guest" { void(false) } else { AttemptEnd::Completed })
-        },
-    );
+    let (ending, records, _) =
+        run("blocks = 1\nattempts = 3", &Interrupt::default(), Records::default(), |cell, _| {
+            Ok(if cell.id.0 == "virtio/4-streams/to-guest" {
+                void(false)
+            } else {
+                AttemptEnd::Completed
+            })
+        });
     assert_eq!(ending, RunEnding::Completed);
     let voids: Vec<_> = records.iter().filter(|r| r.outcome != Outcome::Completed).collect();
     assert_eq!(voids.iter().map(|r| r.attempt).collect::<Vec<_>>(), [1, 2, 3]);

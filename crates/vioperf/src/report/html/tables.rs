@@ -172,8 +172,8 @@ pub fn cpu(workload: &Workload<'_>) -> Markup {
                 thead {
                     tr {
                         th scope="col" rowspan="2" { "path" }
-                        th scope="col" rowspan="2" { "host’s cores" }
-                        th scope="col" rowspan="2" { "guest’s cores" }
+                        th.text scope="col" rowspan="2" { "host’s cores" }
+                        th.text scope="col" rowspan="2" { "guest’s cores" }
                         th.group scope="colgroup" colspan="6" { "QEMU’s threads" }
                     }
                     tr {

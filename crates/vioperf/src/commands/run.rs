@@ -1,0 +1,213 @@
+//! `vioperf run`: the main job.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Instant;
+
+use anyhow::Context;
+use vioperf_analysis::analyse;
+use vioperf_lab::sandbox::{self, Entered, Sandbox};
+use vioperf_model::plan::{Costs, Plan};
+use vioperf_model::record::{LeftOut, RunEnd, RunEnding, RunInfo, SCHEMA_VERSION};
+use vioperf_model::scenario::Scenario;
+
+use crate::cli::RunArgs;
+use crate::conductor::hypervisor::{GuestFactory, Ingredients};
+use crate::conductor::lab_stage::{self, LabStage};
+use crate::conductor::schedule::Schedule;
+use crate::exit::{Failure, run_code};
+use crate::interrupt::{Interrupt, Urgency};
+use crate::output::Output;
+use crate::preflight::{self, Ready};
+use crate::prepare::spoken;
+use crate::progress::{Recorder, RunClock, now};
+use crate::provenance::host_facts;
+use crate::store::{self, RunDirectory};
+use crate::{prepare, report};
+
+/// Everything that is settled before the lab is made.
+struct Prepared {
+    origin: String,
+    scenario: Scenario,
+    left_out: Vec<LeftOut>,
+    plan: Plan,
+    ingredients: Option<Ingredients>,
+    directory: PathBuf,
+}
+
+/// Measures a scenario and reports.
+pub fn execute(args: &RunArgs, output: &Output) -> Result<ExitCode, Failure> {
+    let found = prepare::scenario(&args.scenario)?;
+    let Ready { scenario, left_out, ingredients } = preflight::check(found.scenario)?;
+    for left_out in &left_out {
+        output.warning(format_args!("{} is left out: {}", left_out.what, left_out.reason));
+    }
+    let plan = prepare::plan(&scenario);
+    let directory = args.out.clone().unwrap_or_else(|| default_directory(&scenario));
+    if directory.join(store::RUN_FILE).exists() {
+        return Err(Failure::Usage(store::StoreError::Taken(directory).into()));
+    }
+    let costs = prepare::likely_costs(scenario.guest.accel);
+    announce(&scenario, &plan, costs, output);
+    let prepared =
+        Prepared { origin: found.origin, scenario, left_out, plan, ingredients, directory };
+
+    // From here on there are two processes; until here there was one thread.
+    match sandbox::enter().map_err(|error| Failure::Machine(error.into()))? {
+        Entered::Guard(ended) => {
+            if let Some(message) = ended.message() {
+                output.error(message);
+                let directory = prepared.directory.display();
+                output.note(format_args!("what was finished is kept: vioperf report {directory}"));
+            }
+            Ok(ExitCode::from(u8::try_from(ended.exit_code()).unwrap_or(1)))
+        }
+        Entered::Inside(sandbox) => inside(&sandbox, prepared, args, output),
+    }
+}
+
+fn announce(scenario: &Scenario, plan: &Plan, costs: &Costs, output: &Output) {
+    output.note(format_args!(
+        "{}: {} cells x {} blocks = {} trials, about {} (seed {})",
+        scenario.name,
+        plan.cells.len(),
+        plan.blocks.len(),
+        plan.trial_count(),
+        spoken(plan.estimate(scenario.guest.reuse, costs)),
+        plan.seed,
+    ));
+}
+
+fn default_directory(scenario: &Scenario) -> PathBuf {
+    let time = jiff::Zoned::now().strftime("%Y%m%d-%H%M%S");
+    Path::new("runs").join(format!("{}-{time}", scenario.name))
+}
+
+/// The part that runs in the sandbox.
+fn inside(
+    sandbox: &Sandbox,
+    prepared: Prepared,
+    args: &RunArgs,
+    output: &Output,
+) -> Result<ExitCode, Failure> {
+    let interrupt = Interrupt::listen().context("cannot listen for signals")?;
+    let started = Instant::now();
+    let Some(first) = prepared.plan.cells.first() else {
+        return Err(Failure::Usage(anyhow::anyhow!("the scenario has no cell to measure")));
+    };
+    let standing = lab_stage::bring_up(sandbox, first, &interrupt)?;
+    let wanted = &prepared.scenario.guest;
+    let set_up = prepared.ingredients.as_ref().map(|ingredients| {
+        GuestFactory::set_up(standing.lab(), ingredients, wanted, &interrupt, output)
+    });
+    let factory = match set_up.transpose() {
+        Err(_) if interrupt.urgency() > Urgency::None => {
+            output.note("interrupted before the first trial: there is nothing to report");
+            let signal = interrupt.signal().map_or("", crate::interrupt::signal_name).to_owned();
+            return Ok(run_code(&RunEnding::Interrupted { signal }, true));
+        }
+        set_up => set_up?,
+    };
+    let (directory, how) =
+        measure(sandbox, &prepared, standing, factory, started, &interrupt, output)?;
+    conclude(&directory, &how, args, output)
+}
+
+/// Measures the plan; when this returns the lab is gone.
+#[expect(clippy::too_many_arguments, reason = "one caller, and each is used once")]
+fn measure(
+    sandbox: &Sandbox,
+    prepared: &Prepared,
+    standing: lab_stage::Standing,
+    factory: Option<GuestFactory>,
+    started: Instant,
+    interrupt: &Interrupt,
+    output: &Output,
+) -> Result<(PathBuf, RunEnding), Failure> {
+    let Prepared { scenario, plan, .. } = prepared;
+    let emulated = factory.as_ref().is_some_and(GuestFactory::is_emulated);
+    let costs = if emulated { &Costs::TCG } else { &Costs::KVM };
+    let block_estimate = plan.estimate(scenario.guest.reuse, costs)
+        / u32::try_from(plan.blocks.len()).unwrap_or(u32::MAX);
+    let mut info = run_info(prepared, factory.as_ref());
+    let mut directory = RunDirectory::create(&prepared.directory, &info)?;
+    let mut stage = LabStage {
+        sandbox,
+        factory,
+        reuse: scenario.guest.reuse,
+        interrupt,
+        standing: Some(standing),
+        guests_started: 0,
+    };
+    let how = Schedule {
+        plan,
+        repeat: &scenario.repeat,
+        block_estimate,
+        stage: &mut stage,
+        audience: &mut Recorder {
+            directory: &mut directory,
+            output,
+            started,
+            blocks: plan.blocks.len(),
+        },
+        clock: &RunClock { started },
+        interrupt,
+        sequence: 0,
+        never_ready: Vec::new(),
+    }
+    .run();
+    output.status("");
+    drop(stage);
+    info.ended = Some(RunEnd { at: now(), how: how.clone() });
+    if let Err(error) = directory.write_info(&info) {
+        // The records stand; a reader sees a run that did not end.
+        output.warning(error);
+    }
+    Ok((directory.path().to_owned(), how))
+}
+
+fn run_info(prepared: &Prepared, factory: Option<&GuestFactory>) -> RunInfo {
+    RunInfo {
+        schema_version: SCHEMA_VERSION,
+        vioperf_version: env!("CARGO_PKG_VERSION").to_owned(),
+        started_at: now(),
+        command_line: std::env::args().collect(),
+        scenario_origin: prepared.origin.clone(),
+        scenario: prepared.scenario.clone(),
+        left_out: prepared.left_out.clone(),
+        plan: prepared.plan.clone(),
+        host: host_facts(Path::new("/")),
+        hypervisor: factory.map(GuestFactory::facts),
+        ended: None,
+    }
+}
+
+/// Reports what was stored, from the disk, as `vioperf report` would.
+fn conclude(
+    directory: &Path,
+    how: &RunEnding,
+    args: &RunArgs,
+    output: &Output,
+) -> Result<ExitCode, Failure> {
+    let stored = store::read(directory)?;
+    for damage in &stored.damage {
+        output.warning(damage);
+    }
+    let analysis = analyse(&stored.info, &stored.trials);
+    let text = if args.json {
+        report::json::render(&analysis)
+    } else {
+        report::terminal::render(&analysis, args.wide, output.colors_results())
+    };
+    output.result(&text)?;
+    let page = directory.join("report.html");
+    match store::write_whole(directory, "report.html", report::html::render(&analysis).as_bytes()) {
+        Ok(()) => output.note(format_args!("HTML report: {}", page.display())),
+        Err(error) => output.warning(error),
+    }
+    if let RunEnding::Failed { message } = how {
+        output.error(format_args!("the run ended early: {message}"));
+    }
+    let incomplete = analysis.cells.iter().any(|cell| cell.trials.completed == 0);
+    Ok(run_code(how, incomplete))
+}

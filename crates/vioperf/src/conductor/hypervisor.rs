@@ -1,0 +1,186 @@
+//! From a kernel, an agent and QEMU to something that guests start from.
+
+use std::fs;
+use std::io;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use vioperf_lab::Lab;
+use vioperf_lab::initramfs::Initramfs;
+use vioperf_lab::kernel::{ALWAYS_NEEDED, GuestKernel, USED_IF_PRESENT};
+use vioperf_lab::qemu::accelerator::{self, Key, Memory};
+use vioperf_lab::qemu::{Accelerator, BootImage, Hypervisor, Qemu, Shape, Snapshot, Verdict};
+use vioperf_model::nic::NicModel;
+use vioperf_model::record::{HypervisorFacts, TemplateTimes};
+use vioperf_model::scenario::{Guest, Reuse};
+
+use super::node_link::{NodeError, NodeLink};
+use crate::interrupt::Interrupt;
+use crate::output::Output;
+use crate::paths;
+
+/// PID 1 of every guest.
+const AGENT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/agent"));
+
+/// What guests are made from, checked by the preflight.
+#[derive(Debug)]
+pub struct Ingredients {
+    /// QEMU.
+    pub qemu: Qemu,
+    /// The guests' kernel.
+    pub kernel: GuestKernel,
+    /// Every NIC model of the plan.
+    pub models: Vec<NicModel>,
+}
+
+/// What guests start from.
+#[derive(Debug)]
+pub struct GuestFactory {
+    /// QEMU and its accelerator.
+    pub hypervisor: Hypervisor,
+    /// Kernel and initramfs.
+    pub image: BootImage,
+    /// Processors and memory.
+    pub shape: Shape,
+    /// The guest that others are restored from, where the scenario does not want fresh boots.
+    pub snapshot: Option<Snapshot>,
+    /// Modules of the drivers.
+    pub modules: Vec<String>,
+    /// How long a guest may take to answer.
+    pub ready_timeout: Duration,
+    verdict: Verdict,
+    kernel: String,
+    kernel_origin: String,
+    template: Option<TemplateTimes>,
+}
+
+impl GuestFactory {
+    /// Chooses the accelerator and boots the guest that the snapshot is taken of.
+    ///
+    /// # Errors
+    /// When KVM is wanted and not to be had, or the guest does not boot.
+    pub fn set_up(
+        lab: &Lab,
+        ingredients: &Ingredients,
+        wanted: &Guest,
+        interrupt: &Interrupt,
+        output: &Output,
+    ) -> Result<Self> {
+        let (image, modules) = boot_image(ingredients, output)?;
+        let shape = shape_of(wanted);
+        let verdict = choose(ingredients, wanted, &image, shape, interrupt)?;
+        let hypervisor =
+            Hypervisor { qemu: ingredients.qemu.clone(), accelerator: verdict.accelerator };
+        let kernel = &ingredients.kernel;
+        let mut factory = Self {
+            hypervisor,
+            image,
+            shape,
+            snapshot: None,
+            modules,
+            ready_timeout: wanted.ready_timeout.as_duration(),
+            verdict,
+            kernel: kernel.release.clone(),
+            kernel_origin: format!("{}: {}", kernel.source, kernel.image.display()),
+            template: None,
+        };
+        if wanted.reuse != Reuse::None {
+            output.note(format_args!(
+                "booting the guest's kernel {} under {}",
+                factory.kernel, factory.hypervisor.accelerator
+            ));
+            factory.take_snapshot(lab, interrupt)?;
+        }
+        Ok(factory)
+    }
+
+    fn take_snapshot(&mut self, lab: &Lab, interrupt: &Interrupt) -> Result<()> {
+        let mut template = lab.boot_template(&self.hypervisor, &self.image, self.shape)?;
+        let timeout = self.ready_timeout;
+        let modules = self.modules.clone();
+        let answered = template.answer_within(2 * timeout, |channel| {
+            let mut link = NodeLink::greet("guest", channel, timeout, interrupt)?;
+            let booted = Instant::now();
+            link.load_modules(modules, timeout)?;
+            Ok::<_, NodeError>(booted.elapsed())
+        })?;
+        let boot_ms = milliseconds(template.age().saturating_sub(answered));
+        let snapshot = template.into_snapshot()?;
+        let snapshot_ms = milliseconds(snapshot.saving_took());
+        self.template = Some(TemplateTimes { boot_ms, snapshot_ms });
+        self.snapshot = Some(snapshot);
+        Ok(())
+    }
+
+    /// Whether guests are emulated in software.
+    pub fn is_emulated(&self) -> bool {
+        self.hypervisor.accelerator == Accelerator::Tcg
+    }
+
+    /// For the run's provenance.
+    pub fn facts(&self) -> HypervisorFacts {
+        let qemu = &self.hypervisor.qemu;
+        HypervisorFacts {
+            qemu_path: qemu.path.display().to_string(),
+            qemu_version: qemu.version_line.clone(),
+            emulated: self.is_emulated(),
+            accel_reason: self.verdict.reason.clone(),
+            guest_kernel_release: self.kernel.clone(),
+            guest_kernel_origin: self.kernel_origin.clone(),
+            vcpus: self.shape.vcpus,
+            template: self.template,
+        }
+    }
+}
+
+/// Kernel and initramfs in memory, and the names of the drivers' modules.
+fn boot_image(ingredients: &Ingredients, output: &Output) -> Result<(BootImage, Vec<String>)> {
+    let kernel = &ingredients.kernel;
+    let boot = kernel.boot_file(&paths::kernel_cache()?, &mut |line| output.note(line))?;
+    let image = fs::read(&boot.path)
+        .with_context(|| format!("cannot read the kernel {}", boot.path.display()))?;
+    let mut drivers: Vec<&str> = ingredients.models.iter().map(|nic| nic.row().module).collect();
+    drivers.dedup();
+    let wanted: Vec<&str> = ALWAYS_NEEDED.iter().chain(&drivers).copied().collect();
+    let modules = kernel.module_tree()?.collect(&wanted, USED_IF_PRESENT)?;
+    let mut initramfs = Vec::new();
+    Initramfs { agent: AGENT, modules: &modules }
+        .write(&mut initramfs)
+        .and_then(|()| BootImage::new(&image, &initramfs))
+        .map(|image| (image, drivers.into_iter().map(str::to_owned).collect()))
+        .map_err(|error: io::Error| {
+            anyhow::anyhow!("cannot hold the guest's kernel in memory: {error}")
+        })
+}
+
+fn shape_of(wanted: &Guest) -> Shape {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let half = u16::try_from(cores / 2).unwrap_or(u16::MAX).clamp(1, 4);
+    let vcpus = wanted.vcpus.unwrap_or(half);
+    Shape { vcpus, memory_mib: wanted.memory.as_bytes() >> 20 }
+}
+
+fn choose(
+    ingredients: &Ingredients,
+    wanted: &Guest,
+    image: &BootImage,
+    shape: Shape,
+    interrupt: &Interrupt,
+) -> Result<Verdict> {
+    let root = Path::new("/");
+    let memory = Memory::in_directory(&paths::cache()?);
+    let key = Key::read(root, &ingredients.qemu);
+    let greet = |channel: UnixStream| {
+        NodeLink::greet("guest", channel, accelerator::PROOF_BOUND, interrupt).map(drop)
+    };
+    let prove = || accelerator::prove_kvm(&ingredients.qemu, image, shape, greet);
+    let device = accelerator::kvm_device(root);
+    Ok(accelerator::decide(wanted.accel, device, &memory, &key, prove)?)
+}
+
+/// Whole milliseconds.
+pub fn milliseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,365 @@
+//! The stage in earnest: a lab with a guest in it, kept standing from one trial to the next for as
+//! long as it serves.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant, SystemTime};
+
+use anyhow::{Context, Result};
+use vioperf_lab::namespace::ProcessCommand;
+use vioperf_lab::qemu::{Guest, GuestError, GuestSource, NicSpec};
+use vioperf_lab::sandbox::Sandbox;
+use vioperf_lab::{ENDPOINT_INTERFACE, Lab, LabError, LabSpec};
+use vioperf_model::nic::NicModel;
+use vioperf_model::plan::Cell;
+use vioperf_model::record::{GuestOrigin, GuestSetup, Place};
+use vioperf_model::sample::InterfaceFacts;
+use vioperf_model::scenario::Reuse;
+use vioperf_model::wire::{InterfaceConfig, InterfaceSelector, WatchedProcess};
+
+use super::hypervisor::{GuestFactory, milliseconds};
+use super::node_link::{NodeError, NodeLink, time_span};
+use super::schedule::{Attempt, AttemptEnd, Stage};
+use super::trial::{self, Endpoint, Measured, Nodes};
+use crate::interrupt::{Interrupt, Urgency};
+
+/// How long a namespace's node may take to start.
+const NODE_START: Duration = Duration::from_secs(10);
+
+/// The lab's network is RFC 2544's range for benchmarks, which no real network uses.
+const PREFIX_LENGTH: u8 = 16;
+const PEER: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
+const SECOND: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 2);
+
+/// Where trials happen.
+pub struct LabStage<'a> {
+    /// The sandbox that the lab lives in.
+    pub sandbox: &'a Sandbox,
+    /// What guests start from; absent when the plan has no guest.
+    pub factory: Option<GuestFactory>,
+    /// How long a guest serves.
+    pub reuse: Reuse,
+    /// The user's wish to end.
+    pub interrupt: &'a Interrupt,
+    /// The lab of the last trial, if it still stands.
+    pub standing: Option<Standing>,
+    /// Guests started so far: each gets an address of its own, so that no neighbour entry is stale.
+    pub guests_started: u16,
+}
+
+/// A lab and its nodes. The guest's fields come first: they are dropped first.
+pub struct Standing {
+    guest: Option<StandingGuest>,
+    peer: Endpoint,
+    second: Endpoint,
+    host: NodeLink,
+    lab: Lab,
+    /// What it was built for.
+    built_for: Cell,
+}
+
+struct StandingGuest {
+    endpoint: Endpoint,
+    guest: Guest,
+    model: NicModel,
+}
+
+/// A trial that did not come off.
+struct Failed {
+    reason: String,
+    console_tail: Vec<String>,
+    interrupted: bool,
+}
+
+impl Failed {
+    fn of_node(error: &NodeError) -> Self {
+        Self {
+            reason: error.to_string(),
+            console_tail: Vec::new(),
+            interrupted: error.is_interrupt(),
+        }
+    }
+
+    fn of_guest(error: GuestError) -> Self {
+        let interrupted = error.fault.to_string() == NodeError::Interrupted.to_string();
+        let reason = format!("cannot {}: {}", error.operation, error.fault);
+        let console_tail = error.qemu_said.into_iter().chain(error.console).collect();
+        Self { reason, console_tail, interrupted }
+    }
+}
+
+impl From<LabError> for Failed {
+    fn from(error: LabError) -> Self {
+        match error {
+            LabError::Guest(error) => Self::of_guest(*error),
+            other => {
+                Self { reason: other.to_string(), console_tail: Vec::new(), interrupted: false }
+            }
+        }
+    }
+}
+
+impl Stage for LabStage<'_> {
+    fn attempt(&mut self, cell: &Cell) -> Result<Attempt> {
+        self.sandbox.reap_orphans();
+        let mut standing = match self.standing.take() {
+            Some(standing) if standing.serves(cell) => standing,
+            // The old one goes first: two labs at once would share names and cores.
+            old => {
+                drop(old);
+                bring_up(self.sandbox, cell, self.interrupt)?
+            }
+        };
+        let setup = match self.make_guest_ready(&mut standing, cell) {
+            Ok(setup) => setup,
+            Err(failed) => return Ok(void(failed, None, true)),
+        };
+        match conduct(&mut standing, cell, self.interrupt) {
+            Ok(Measured { timeline, parties }) => {
+                let end = match trial::fault_in(&parties) {
+                    None => AttemptEnd::Completed,
+                    Some(reason) => {
+                        let console_tail = standing.console_tail();
+                        AttemptEnd::Void { reason, console_tail, never_ready: false }
+                    }
+                };
+                // After a fault everything is made anew.
+                self.standing = (end == AttemptEnd::Completed).then_some(standing);
+                Ok(Attempt { end, guest: setup, timeline: Some(timeline), parties })
+            }
+            Err(error) => {
+                let mut failed = Failed::of_node(&error);
+                if let Some(standing_guest) = &mut standing.guest {
+                    if let Some(fault) = standing_guest.guest.fault() {
+                        failed.reason = format!("{fault} ({})", failed.reason);
+                    }
+                    failed.console_tail = standing_guest.guest.console_tail();
+                }
+                Ok(void(failed, setup, false))
+            }
+        }
+    }
+}
+
+fn void(failed: Failed, guest: Option<GuestSetup>, never_ready: bool) -> Attempt {
+    let Failed { reason, console_tail, interrupted } = failed;
+    let end = if interrupted {
+        AttemptEnd::Interrupted
+    } else {
+        AttemptEnd::Void { reason, console_tail, never_ready }
+    };
+    Attempt { end, guest, timeline: None, parties: Vec::new() }
+}
+
+fn conduct(
+    standing: &mut Standing,
+    cell: &Cell,
+    interrupt: &Interrupt,
+) -> Result<Measured, NodeError> {
+    let peer_pid = standing.lab.peer.process.pid().as_raw();
+    let watched = |label: &str, pid: i32| WatchedProcess { label: label.to_owned(), pid };
+    let mut processes = vec![watched("peer", peer_pid)];
+    let near = match &mut standing.guest {
+        Some(StandingGuest { endpoint, guest, .. }) if !cell.is_baseline() => {
+            processes.push(watched("qemu", guest.qemu_pid().as_raw()));
+            endpoint
+        }
+        _ => {
+            processes.push(watched("second", standing.lab.second.process.pid().as_raw()));
+            &mut standing.second
+        }
+    };
+    let (peer, host) = (&mut standing.peer, &mut standing.host);
+    let mut nodes = Nodes { peer, near, host, processes };
+    trial::conduct(&mut nodes, &cell.workload, interrupt)
+}
+
+impl Standing {
+    fn serves(&self, cell: &Cell) -> bool {
+        (self.built_for.switch, self.built_for.mtu) == (cell.switch, cell.mtu)
+    }
+
+    fn console_tail(&self) -> Vec<String> {
+        self.guest.as_ref().map(|standing| standing.guest.console_tail()).unwrap_or_default()
+    }
+}
+
+impl LabStage<'_> {
+    /// Sees to it that the guest which stands is the one that the cell needs, and no other.
+    fn make_guest_ready(
+        &mut self,
+        standing: &mut Standing,
+        cell: &Cell,
+    ) -> Result<Option<GuestSetup>, Failed> {
+        let Some(model) = cell.nic else {
+            // A guest that idles would still take its share of the host.
+            standing.guest = None;
+            return Ok(None);
+        };
+        let keeps = self.reuse == Reuse::Group
+            && standing.guest.as_ref().is_some_and(|guest| guest.model == model);
+        if keeps {
+            return Ok(Some(GuestSetup { origin: GuestOrigin::Reused, ready_ms: None }));
+        }
+        standing.guest = None;
+        let (guest, setup) = self.start_guest(&mut standing.lab, model, cell.mtu)?;
+        standing.guest = Some(guest);
+        Ok(Some(setup))
+    }
+
+    fn start_guest(
+        &mut self,
+        lab: &mut Lab,
+        model: NicModel,
+        mtu: u32,
+    ) -> Result<(StandingGuest, GuestSetup), Failed> {
+        let factory = self.factory.as_ref().ok_or_else(|| Failed {
+            reason: "the plan said that it needs no guest".into(),
+            console_tail: Vec::new(),
+            interrupted: false,
+        })?;
+        let started = Instant::now();
+        let (source, origin) = match &factory.snapshot {
+            Some(snapshot) => (GuestSource::Snapshot(snapshot), GuestOrigin::Restored),
+            None => {
+                let (hypervisor, image, shape) =
+                    (&factory.hypervisor, &factory.image, factory.shape);
+                (GuestSource::FreshBoot { hypervisor, image, shape }, GuestOrigin::Booted)
+            }
+        };
+        let mut guest = lab.start_guest(source, NicSpec { model, mtu, queues: 1 })?;
+        let address = guest_address(self.guests_started);
+        self.guests_started = self.guests_started.wrapping_add(1);
+        let timeout = factory.ready_timeout;
+        let config = InterfaceConfig {
+            interface: InterfaceSelector::Mac(guest.mac().to_string()),
+            address,
+            prefix_length: PREFIX_LENGTH,
+            mtu,
+            timeout: time_span(timeout),
+        };
+        let modules = match origin {
+            // The snapshot has its drivers.
+            GuestOrigin::Restored | GuestOrigin::Reused => Vec::new(),
+            GuestOrigin::Booted => factory.modules.clone(),
+        };
+        let interrupt = self.interrupt;
+        let (link, interface) = guest
+            .answer_within("get the guest's NIC ready", 2 * timeout, |channel| {
+                let mut link = NodeLink::greet("guest", channel, timeout, interrupt)?;
+                link.set_wall_clock(unix_ns())?;
+                if !modules.is_empty() {
+                    link.load_modules(modules, timeout)?;
+                }
+                let facts = link.configure(config)?;
+                Ok::<_, NodeError>((link, facts))
+            })
+            .map_err(|error| Failed::of_guest(*error))?;
+        if let Some(reason) = contradiction(model, mtu, &interface) {
+            let console_tail = guest.console_tail();
+            return Err(Failed { reason, console_tail, interrupted: false });
+        }
+        let setup = GuestSetup { origin, ready_ms: Some(milliseconds(started.elapsed())) };
+        let endpoint = Endpoint { place: Place::Guest, link, address, interface };
+        Ok((StandingGuest { endpoint, guest, model }, setup))
+    }
+}
+
+/// What the guest really has, against what was asked for: a number for another driver would be
+/// worse than none.
+fn contradiction(model: NicModel, mtu: u32, facts: &InterfaceFacts) -> Option<String> {
+    let wanted = model.row().driver;
+    match &facts.driver {
+        None => Some(format!("the guest does not tell which driver its {model} NIC has bound")),
+        Some(driver) if driver != wanted => Some(format!(
+            "the guest bound the driver {driver}, but the model {model} needs {wanted}"
+        )),
+        Some(_) if facts.mtu != mtu => {
+            Some(format!("the guest's NIC has an MTU of {} bytes instead of {mtu}", facts.mtu))
+        }
+        Some(_) => None,
+    }
+}
+
+fn guest_address(number: u16) -> IpAddr {
+    // 198.18.1.1 to 198.18.250.250, then again: by then no neighbour entry is left.
+    let [high, low] = [number / 250 % 250, number % 250].map(|n| u8::try_from(n).unwrap_or(0));
+    IpAddr::V4(Ipv4Addr::new(198, 18, high + 1, low + 1))
+}
+
+fn unix_ns() -> u64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Makes the lab that a cell needs, but for its guest.
+///
+/// # Errors
+/// When the host does not allow it: no further trial would come off.
+pub fn bring_up(sandbox: &Sandbox, cell: &Cell, interrupt: &Interrupt) -> Result<Standing> {
+    let node =
+        || ProcessCommand { program: "/proc/self/exe".into(), arguments: vec!["node".into()] };
+    let spec = LabSpec {
+        switch: cell.switch,
+        mtu: cell.mtu,
+        peer: node(),
+        second: node(),
+        observer: node(),
+    };
+    let lab = Lab::bring_up(sandbox, &spec).context("cannot bring the lab up")?;
+    let host = NodeLink::greet("host", duplicate(&lab.observer.channel)?, NODE_START, interrupt)?;
+    let endpoint = |place: Place, channel: &UnixStream, address: Ipv4Addr| -> Result<Endpoint> {
+        let mut link =
+            NodeLink::greet(&place.to_string(), duplicate(channel)?, NODE_START, interrupt)?;
+        link.set_patience(Urgency::AfterTrial);
+        let address = IpAddr::V4(address);
+        let interface = link.configure(InterfaceConfig {
+            interface: InterfaceSelector::Name(ENDPOINT_INTERFACE.to_owned()),
+            address,
+            prefix_length: PREFIX_LENGTH,
+            mtu: cell.mtu,
+            timeout: time_span(NODE_START),
+        })?;
+        Ok(Endpoint { place, link, address, interface })
+    };
+    let peer = endpoint(Place::Peer, &lab.peer.channel, PEER)?;
+    let second = endpoint(Place::Second, &lab.second.channel, SECOND)?;
+    Ok(Standing { guest: None, peer, second, host, lab, built_for: cell.clone() })
+}
+
+impl Standing {
+    /// The lab itself.
+    pub fn lab(&self) -> &Lab {
+        &self.lab
+    }
+}
+
+fn duplicate(channel: &UnixStream) -> Result<UnixStream> {
+    channel.try_clone().context("cannot duplicate a control channel")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn facts(driver: Option<&str>, mtu: u32) -> InterfaceFacts {
+        InterfaceFacts { driver: driver.map(str::to_owned), mtu, ..InterfaceFacts::default() }
+    }
+
+    #[test]
+    fn another_driver_or_mtu_than_asked_for_is_a_contradiction() {
+        let virtio: NicModel = "virtio".parse().unwrap();
+        assert_eq!(contradiction(virtio, 1500, &facts(Some("virtio_net"), 1500)), None);
+        let reason = contradiction(virtio, 1500, &facts(Some("e1000"), 1500)).unwrap();
+        assert!(reason.contains("bound the driver e1000") && reason.contains("needs virtio_net"));
+        assert!(contradiction(virtio, 9000, &facts(Some("virtio_net"), 1500)).is_some());
+        assert!(contradiction(virtio, 1500, &facts(None, 1500)).is_some());
+    }
+
+    #[test]
+    fn guests_in_a_row_have_different_addresses() {
+        let mut seen = std::collections::BTreeSet::new();
+        assert!((0..10_000).all(|number| seen.insert(guest_address(number))));
+        assert!(!seen.contains(&IpAddr::V4(PEER)) && !seen.contains(&IpAddr::V4(SECOND)));
+    }
+}

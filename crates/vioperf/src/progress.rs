@@ -1,0 +1,88 @@
+//! What is seen of a run while it runs, and the storing of its records.
+
+use std::time::Instant;
+
+use vioperf_model::record::{Outcome, TrialRecord};
+
+use crate::conductor::schedule::{Audience, Clock, Position};
+use crate::output::Output;
+use crate::prepare::spoken;
+use crate::store::{RunDirectory, StoreError};
+
+/// Stores every record, then shows it.
+pub struct Recorder<'a> {
+    /// Where records go.
+    pub directory: &'a mut RunDirectory,
+    /// Where progress is shown.
+    pub output: &'a Output,
+    /// When the run began.
+    pub started: Instant,
+    /// Blocks of the plan.
+    pub blocks: usize,
+}
+
+impl Audience for Recorder<'_> {
+    fn trial_begins(&mut self, position: &Position<'_>) {
+        if !self.output.shows_status() {
+            return;
+        }
+        let Position { block, done, total, cell, attempt } = *position;
+        let again = if attempt > 1 { format!(", attempt {attempt}") } else { String::new() };
+        let left = match (u32::try_from(done), u32::try_from(total - done)) {
+            (Ok(done), Ok(left)) if done > 0 => {
+                format!(", {} left", spoken(self.started.elapsed() / done * left))
+            }
+            _ => String::new(),
+        };
+        let blocks = self.blocks;
+        self.output.status(&format!(
+            "[{:>3}/{total}] block {}/{blocks}  {}{again}{left}",
+            done + 1,
+            block + 1,
+            cell.id
+        ));
+    }
+
+    fn trial_ended(
+        &mut self,
+        position: &Position<'_>,
+        record: &TrialRecord,
+    ) -> Result<(), StoreError> {
+        self.directory.append(record)?;
+        let place = format!("[{:>3}/{}]", position.done + 1, position.total);
+        match &record.outcome {
+            Outcome::Completed if self.output.shows_status() => {}
+            Outcome::Completed => {
+                let rate: Option<f64> = None; // TEMPORARY
+                let rate =
+                    rate.map_or_else(String::new, |rate| format!("{:>9.1} Mbit/s", rate / 1e6));
+                self.output.note(format_args!("{place} {:<32} {rate}", record.cell.0));
+            }
+            Outcome::Void { reason, .. } => {
+                self.output.note(format_args!("{place} {} void: {reason}", record.cell));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The machine's clocks.
+pub struct RunClock {
+    /// When the run began.
+    pub started: Instant,
+}
+
+impl Clock for RunClock {
+    fn elapsed(&self) -> std::time::Duration {
+        self.started.elapsed()
+    }
+
+    fn now(&self) -> String {
+        now()
+    }
+}
+
+/// Now, in RFC 3339 with milliseconds, UTC.
+pub fn now() -> String {
+    format!("{:.3}", jiff::Timestamp::now())
+}
