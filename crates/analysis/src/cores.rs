@@ -10,6 +10,8 @@ use crate::window::{Absent, Reading, Window};
 pub struct MachineReading {
     /// All cores added up; 100 is one core.
     pub busy_percent_of_core: Reading,
+    /// The same without interrupts and soft interrupts, for which no thread may be charged.
+    pub charged_percent_of_core: Reading,
     /// Core by core, or why there are none.
     pub cores: Result<Vec<CoreReading>, Absent>,
 }
@@ -21,6 +23,8 @@ pub struct CoreReading {
     pub core: u32,
     /// Not idle and not stolen, in percent of the window.
     pub busy_percent: Reading,
+    /// The same without interrupts and soft interrupts.
+    pub charged_percent: Reading,
     /// By state.
     pub states: CoreStates,
 }
@@ -31,9 +35,18 @@ impl MachineReading {
         match window.and_then(read_cores) {
             Ok(cores) => {
                 let busy = cores.iter().map(|core| core.busy_percent.clone()).sum();
-                Self { busy_percent_of_core: busy, cores: Ok(cores) }
+                let charged = cores.iter().map(|core| core.charged_percent.clone()).sum();
+                Self {
+                    busy_percent_of_core: busy,
+                    charged_percent_of_core: charged,
+                    cores: Ok(cores),
+                }
             }
-            Err(reason) => Self { busy_percent_of_core: Err(reason.clone()), cores: Err(reason) },
+            Err(reason) => Self {
+                busy_percent_of_core: Err(reason.clone()),
+                charged_percent_of_core: Err(reason.clone()),
+                cores: Err(reason),
+            },
         }
     }
 }
@@ -61,6 +74,7 @@ fn core(window: &Window<'_>, at: usize, core: u32, scale: f64) -> CoreReading {
     let irq = ticks(|t| t.irq);
     let softirq = ticks(|t| t.softirq);
     let busy = sum([user_and_guest.clone(), system.clone(), irq.clone(), softirq.clone()]);
+    let charged = sum([user_and_guest.clone(), system.clone()]);
     let user = match (&user_and_guest, &guest) {
         (Ok(both), Ok(guest)) => Some((both - guest).max(0.0) * scale),
         _ => None,
@@ -70,6 +84,7 @@ fn core(window: &Window<'_>, at: usize, core: u32, scale: f64) -> CoreReading {
     CoreReading {
         core,
         busy_percent: in_percent(busy),
+        charged_percent: in_percent(charged),
         states: CoreStates {
             user,
             system: in_percent(system).ok(),

@@ -109,7 +109,7 @@ impl TrialReadings {
             unexplained_host_busy_percent_of_core: unexplained(
                 trial,
                 &host,
-                &host_cores.busy_percent_of_core,
+                &host_cores.charged_percent_of_core,
             ),
             host: host_cores,
             guest: guest_cores,
@@ -220,8 +220,9 @@ fn clock_error(trial: &TrialRecord) -> Reading {
     }
 }
 
-/// Busy time less that of the watched threads and of the nodes on the host. Below zero when the
-/// clocks of the counters disagree by more than anything else was running.
+/// Busy time, interrupts aside, less that of the watched threads and of the nodes on the host. A
+/// thread's own time may contain soft interrupts that it was interrupted by, and then too little is
+/// left over: a finding that comes of this is on the safe side.
 fn unexplained(trial: &TrialRecord, host: &View<'_>, busy: &Reading) -> Reading {
     let busy = busy.as_ref().map_err(Clone::clone)?;
     let watched = match host.window() {

@@ -151,7 +151,7 @@ pub struct CellAnalysis {
     pub guest_ready_ms: Metric,
     /// By how much the parties' clocks may differ, in percent of the window.
     pub clock_error_percent_of_window: Metric,
-    /// What kept the host's cores busy beside the watched processes; 100 is one core.
+    /// What kept the host's cores busy beside the watched processes and interrupts; 100 is one core.
     pub unexplained_host_busy_percent_of_core: Metric,
     /// The interfaces under test as they really were.
     pub ends: Vec<EndFacts>,

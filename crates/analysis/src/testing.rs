@@ -43,6 +43,8 @@ struct Course {
     vhost: f64,
     guest_busy: f64,
     node: f64,
+    has_guest: bool,
+    driver: &'static str,
     speed_mbit_per_s: Option<u32>,
 }
 
@@ -59,6 +61,8 @@ impl Synthetic {
             vhost: 30.0,
             guest_busy: 60.0,
             node: 15.0,
+            has_guest: !cell.is_baseline(),
+            driver: driver(cell),
             speed_mbit_per_s: None,
         });
         Self { run, trials }
@@ -80,7 +84,9 @@ impl Synthetic {
             main_loop: if cell.path_name() == "rtl8139" { 96.0 } else { 60.0 },
             vhost: 0.0,
             guest_busy: if cell.workload.streams > 1 { 97.0 } else { 82.0 },
-            node: 10.0,
+            node: if cell.is_baseline() { 75.0 } else { 10.0 },
+            has_guest: !cell.is_baseline(),
+            driver: driver(cell),
             speed_mbit_per_s: match cell.path_name() {
                 "virtio" => None,
                 "vmxnet3" => Some(10_000),
@@ -116,6 +122,8 @@ pub fn with_flat_rate(cell: &Cell, block: u32, sequence: u32, bits_per_second: f
         vhost: 30.0,
         guest_busy: 60.0,
         node: 15.0,
+        has_guest: !cell.is_baseline(),
+        driver: driver(cell),
         speed_mbit_per_s: None,
     };
     trial(cell, block, sequence, &course)
@@ -130,6 +138,10 @@ pub fn party_with_samples(samples: Vec<Sample>) -> Party {
 /// A window in nanoseconds.
 pub fn timeline(measured_from_ns: u64, measured_until_ns: u64) -> Timeline {
     Timeline { started_ns: measured_from_ns, measured_from_ns, measured_until_ns }
+}
+
+fn driver(cell: &Cell) -> &'static str {
+    cell.nic.map_or("veth", |nic| nic.row().driver)
 }
 
 fn kvm_rate(cell: &Cell) -> f64 {
@@ -366,12 +378,14 @@ fn core_ticks(place: Place, seconds: f64, course: &Course) -> Vec<CoreTicks> {
             ..CoreTicks::default()
         }];
     }
-    let busy = [course.vcpu * 0.8, course.main_loop * 0.8];
+    // Half of everything that runs on the host: QEMU's threads, both nodes, and interrupts.
+    let qemu = if course.has_guest { course.vcpu + course.main_loop + course.vhost } else { 0.0 };
+    let busy = [((qemu + 2.0 * course.node) * 0.55).min(99.0); 2];
     let core = |(core, busy): (u32, f64)| CoreTicks {
         core,
         user: ticks(busy * 0.5),
-        system: ticks(busy * 0.3),
-        softirq: ticks(busy * 0.2),
+        system: ticks(busy * 0.33),
+        softirq: ticks(busy * 0.17),
         idle: ticks(100.0 - busy),
         ..CoreTicks::default()
     };
@@ -385,7 +399,7 @@ fn facts(place: Place, course: &Course) -> InterfaceFacts {
         mac: "52:54:00:12:34:56".into(),
         mtu: 1500,
         carrier: true,
-        driver: Some(if in_guest { "virtio_net" } else { "veth" }.into()),
+        driver: Some(if in_guest { course.driver } else { "veth" }.into()),
         driver_version: Some("1.0.0".into()),
         speed_mbit_per_s: course.speed_mbit_per_s.filter(|_| in_guest),
         queues: Some(QueueCounts { rx: 1, tx: 1 }),

@@ -67,7 +67,9 @@ impl QemuReading {
     /// The threads of one task added up.
     pub fn task(&self, task: Task) -> Reading {
         let threads = self.by_task.as_ref().map_err(Clone::clone)?;
-        Ok(threads.iter().filter(|(of, _)| *of == task).map(|(_, percent)| percent).sum())
+        // From 0.0: the empty sum of floats is -0.0.
+        let of_task = threads.iter().filter(|(of, _)| *of == task);
+        Ok(of_task.fold(0.0, |sum, (_, percent)| sum + percent))
     }
 
     /// All threads added up.

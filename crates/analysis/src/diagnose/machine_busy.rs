@@ -7,7 +7,7 @@ use crate::result::{Finding, Severity};
 const BUSY_LOAD_PER_CORE: f64 = 0.5;
 
 /// Busy time that the watched threads do not explain, per core of the host, in percent. The
-/// kernel's own threads, and interrupts that no thread is charged with, stay below on a calm host.
+/// kernel's own threads and the conductor stay below on a calm host.
 const UNEXPLAINED_PERCENT_PER_CORE: f64 = 20.0;
 
 pub fn check(evidence: &Evidence<'_>) -> Vec<Finding> {
@@ -31,8 +31,8 @@ pub fn check(evidence: &Evidence<'_>) -> Vec<Finding> {
         Severity::Doubt,
         "The host's cores were busier than the test explains",
         &cells,
-        "In percent of one core. Another program, or interrupts that the kernel charges to no \
-         thread, took this time: look with top while the run goes on, and measure again.",
+        "In percent of one core. Another program took this time: look with top while the run goes \
+         on, end it and measure again.",
     ));
     found
 }

@@ -34,5 +34,5 @@ fn busiest(cell: &CellAnalysis) -> Option<String> {
     let (busy, core) = cores
         .filter_map(|core| Some((core.busy_percent.mean()?, core.core)))
         .max_by(|a, b| a.0.total_cmp(&b.0))?;
-    (busy > SATURATED_PERCENT).then(|| format!("CPU {core} {}", wording::percent(busy)))
+    (busy > SATURATED_PERCENT).then(|| format!("{} of CPU {core}", wording::percent(busy)))
 }
