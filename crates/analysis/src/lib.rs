@@ -46,6 +46,11 @@ pub fn analyse(run: &RunInfo, trials: &[TrialRecord]) -> RunAnalysis {
     }
 }
 
+/// What arrived in one trial, where that can be told: for a line of progress while the run goes on.
+pub fn receiver_bits_per_second(trial: &TrialRecord) -> Option<f64> {
+    rates::receiver_bits_per_second(trial).ok()
+}
+
 fn analyse_cells(plan: &Plan, trials: &[TrialRecord]) -> Vec<CellAnalysis> {
     let by_cell = trials_by_cell(plan, trials);
     let none = CellTrials::default();

@@ -68,6 +68,10 @@ impl<'a> View<'a> {
         }
     }
 
+    fn of_receiver(trial: &'a TrialRecord) -> Self {
+        Self::of(trial, "receiver", |party| matches!(party.role, Role::Receiver { .. }))
+    }
+
     fn window(&self) -> Result<&Window<'a>, Absent> {
         self.window.as_ref().map_err(Clone::clone)
     }
@@ -76,8 +80,7 @@ impl<'a> View<'a> {
 impl TrialReadings {
     /// Derives what can be derived. `direction` is the cell's.
     pub fn of(trial: &TrialRecord, direction: Direction) -> Self {
-        let receiver =
-            View::of(trial, "receiver", |party| matches!(party.role, Role::Receiver { .. }));
+        let receiver = View::of_receiver(trial);
         let sender = View::of(trial, "sender", |party| matches!(party.role, Role::Sender { .. }));
         let guest = View::of(trial, "guest", |party| party.place == Place::Guest);
         let host = View::of(trial, "host", |party| party.place == Place::Host);
@@ -116,6 +119,11 @@ impl TrialReadings {
             qemu,
         }
     }
+}
+
+/// What arrived, and nothing else of the trial.
+pub fn receiver_bits_per_second(trial: &TrialRecord) -> Reading {
+    bits_per_second(&View::of_receiver(trial))
 }
 
 fn bits_per_second(view: &View<'_>) -> Reading {

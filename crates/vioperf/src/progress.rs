@@ -53,7 +53,7 @@ impl Audience for Recorder<'_> {
         match &record.outcome {
             Outcome::Completed if self.output.shows_status() => {}
             Outcome::Completed => {
-                let rate: Option<f64> = None; // TEMPORARY
+                let rate = vioperf_analysis::receiver_bits_per_second(record);
                 let rate =
                     rate.map_or_else(String::new, |rate| format!("{:>9.1} Mbit/s", rate / 1e6));
                 self.output.note(format_args!("{place} {:<32} {rate}", record.cell.0));
