@@ -9,8 +9,7 @@ use vioperf_netlink::{Mac, NamespaceRef, NetlinkError, Socket};
 
 use crate::namespace::{self, Place, Process, ProcessCommand, SpawnError};
 use crate::qemu::{
-    BootImage, Booted, Fault, Guest, GuestError, GuestSource, Hypervisor, NicSpec, Shape, guest,
-    snapshot,
+    BootImage, Booted, Guest, GuestError, GuestSource, Hypervisor, NicSpec, Shape, guest, snapshot,
 };
 use crate::sandbox::Sandbox;
 use crate::switch::{self, FarEnd, Switch, SwitchError};
@@ -185,12 +184,6 @@ impl Lab {
     pub fn processes(&self) -> [(&str, Pid); 3] {
         [&self.peer.process, &self.second.process, &self.observer.process]
             .map(|process| (process.name(), process.pid()))
-    }
-
-    /// The error for a guest whose trial failed for a reason outside this crate.
-    #[must_use]
-    pub fn guest_error(guest: &Guest, operation: &'static str, reason: String) -> LabError {
-        LabError::Guest(guest.error(operation, Fault::Disagreed(reason)))
     }
 }
 

@@ -28,8 +28,11 @@ const START_BOUND: Duration = Duration::from_secs(20);
 /// How long a command to the monitor may take.
 pub(super) const COMMAND_BOUND: Duration = Duration::from_secs(10);
 
-/// How often a guest that is waited for is asked whether it still lives.
+/// How often a guest that is waited for is looked at: has QEMU ended, did the kernel panic?
 const WATCH_INTERVAL: Duration = Duration::from_millis(50);
+
+/// How often QEMU is asked for the guest's state meanwhile; that takes some of its time.
+const STATUS_INTERVAL: Duration = Duration::from_millis(500);
 
 /// What a panicking kernel prints, whatever else it prints.
 const PANIC_TEXT: &str = "Kernel panic - not syncing";
@@ -199,6 +202,7 @@ impl Machine {
             let (tell, told) = channel();
             scope.spawn(move || tell.send(converse(stream)));
             let deadline = Instant::now() + bound;
+            let mut ask_again = Instant::now() + STATUS_INTERVAL;
             loop {
                 let left = deadline.saturating_duration_since(Instant::now());
                 match told.recv_timeout(WATCH_INTERVAL.min(left)) {
@@ -213,10 +217,14 @@ impl Machine {
                     }
                     Err(RecvTimeoutError::Timeout) => {}
                 }
-                let fault = match left.is_zero() {
-                    true => Some(self.fault_by_status().unwrap_or(Fault::Silent { bound })),
-                    false => self.fault_by_status(),
-                };
+                let mut fault = self.fault();
+                if fault.is_none() && (left.is_zero() || Instant::now() >= ask_again) {
+                    fault = self.fault_by_status();
+                    ask_again = Instant::now() + STATUS_INTERVAL;
+                }
+                if left.is_zero() {
+                    fault = fault.or(Some(Fault::Silent { bound }));
+                }
                 if let Some(fault) = fault {
                     let _ = self.channel.shutdown(std::net::Shutdown::Both);
                     return Err(fault);

@@ -6,7 +6,10 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use nix::mount::{MsFlags, mount};
+use nix::sched::{CloneFlags, unshare};
 use nix::sys::signal::{Signal, kill};
+use nix::sys::stat::{Mode, SFlag};
 use nix::unistd::Pid;
 
 use crate::Test;
@@ -18,14 +21,23 @@ pub const TESTS: &[Test] = &[
     ("signals_come_through_but_for_ctrl_c", signals_come_through_but_for_ctrl_c),
     ("orphans_are_waited_for", || quiet("orphans").succeeds()),
     ("an_ordinary_user_gets_a_sandbox", an_ordinary_user_gets_a_sandbox),
-    ("a_killed_guard_leaves_nothing", || killed("lab", &["sandbox", "lab"], Whom::Guard)),
-    ("a_killed_lab_leaves_nothing", || killed("lab", &["sandbox", "lab"], Whom::Inner)),
+    ("a_lab_can_be_brought_up_twice", || quiet("twice").succeeds()),
+    ("a_killed_guard_leaves_nothing", || {
+        killed(|| quiet("lab"), &["sandbox", "lab"], Whom::Guard);
+    }),
+    ("a_killed_lab_leaves_nothing", || {
+        killed(|| quiet("lab"), &["sandbox", "lab"], Whom::Inner);
+    }),
+    ("an_ordinary_users_killed_guard_leaves_nothing", || {
+        killed(|| as_nobody("lab", Tun::ForAll), &["sandbox", "lab"], Whom::Guard);
+    }),
     ("a_killed_guard_takes_guests_along", || {
-        killed("guest", &["booting", "booted", "saved", "guest"], Whom::Guard);
+        killed(|| quiet("guest"), &["booting", "booted", "saved", "guest"], Whom::Guard);
     }),
     ("a_killed_lab_takes_guests_along", || {
-        killed("guest", &["booting", "guest"], Whom::Inner);
+        killed(|| quiet("guest"), &["booting", "guest"], Whom::Inner);
     }),
+    ("an_old_qemu_saves_through_a_descriptor", || talkative("old-qemu").succeeds()),
     ("every_model_hot_plugs_and_its_driver_binds", || talkative("models").succeeds()),
     ("faults_of_guests_are_told_apart", || quiet("faults").succeeds()),
     ("a_fresh_boot_has_its_nic_from_the_start", || quiet("fresh-boot").succeeds()),
@@ -128,27 +140,54 @@ fn signals_come_through_but_for_ctrl_c() {
 /// Nobody's id, on every distribution.
 const NOBODY: u32 = 65534;
 
-fn an_ordinary_user_gets_a_sandbox() {
-    let as_nobody = |scene: &str| {
-        let mut stderr = String::new();
-        let mut run = start(scene, |command| {
-            command.uid(NOBODY).gid(NOBODY).stderr(Stdio::piped());
-        });
-        let mut stream = run.guard.stderr.take().unwrap();
-        std::io::Read::read_to_string(&mut stream, &mut stderr).unwrap();
-        (run.ends(), stderr)
+/// Who may open the tun device.
+#[derive(Clone, Copy)]
+enum Tun {
+    RootOnly,
+    ForAll,
+}
+
+/// The scene as an ordinary user, who finds a tun device of this mode.
+fn as_nobody(scene: &str, tun: Tun) -> Run {
+    start(scene, |command| {
+        command.stderr(Stdio::piped());
+        // SAFETY: between fork and exec only system calls are made.
+        unsafe { command.pre_exec(move || become_nobody(tun)) };
+    })
+}
+
+/// A /dev/net of its own in a mount namespace of its own, then the user.
+fn become_nobody(tun: Tun) -> std::io::Result<()> {
+    let none = None::<&std::ffi::CStr>;
+    unshare(CloneFlags::CLONE_NEWNS)?;
+    mount(none, c"/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none)?;
+    mount(Some(c"tmpfs"), c"/dev/net", Some(c"tmpfs"), MsFlags::empty(), Some(c"mode=755"))?;
+    let device = nix::sys::stat::makedev(10, 200);
+    let mode = match tun {
+        Tun::RootOnly => 0o600,
+        Tun::ForAll => 0o666,
     };
-    assert_eq!(as_nobody("facts"), (Some(0), String::new()));
-    let mode = std::os::unix::fs::MetadataExt::mode(
-        &std::fs::metadata(vioperf_lab::tap::TUN_DEVICE).unwrap(),
-    );
-    match as_nobody("tap") {
-        (Some(0), _) => assert_eq!(mode & 0o006, 0o006),
-        (Some(5), advice) => {
-            assert!(mode & 0o006 != 0o006 && advice.contains("chmod 0666"), "{advice}");
-        }
-        other => panic!("{other:?}"),
-    }
+    nix::sys::stat::umask(Mode::empty());
+    let mode = Mode::from_bits_truncate(mode);
+    nix::sys::stat::mknod(c"/dev/net/tun", SFlag::S_IFCHR, mode, device)?;
+    nix::unistd::setgroups(&[])?;
+    nix::unistd::setgid(NOBODY.into())?;
+    nix::unistd::setuid(NOBODY.into())?;
+    Ok(())
+}
+
+fn an_ordinary_user_gets_a_sandbox() {
+    let outcome = |scene: &str, tun: Tun| {
+        let mut run = as_nobody(scene, tun);
+        let mut said = String::new();
+        let mut stream = run.guard.stderr.take().unwrap();
+        std::io::Read::read_to_string(&mut stream, &mut said).unwrap();
+        (run.ends(), said)
+    };
+    assert_eq!(outcome("facts", Tun::RootOnly), (Some(0), String::new()));
+    assert_eq!(outcome("tap", Tun::ForAll), (Some(0), String::new()));
+    let (code, said) = outcome("tap", Tun::RootOnly);
+    assert!(code == Some(5) && said.contains("chmod 0666 /dev/net/tun"), "{code:?}: {said}");
 }
 
 /// Whom the signal hits.
@@ -159,9 +198,9 @@ enum Whom {
 }
 
 /// Kills a scene by SIGKILL at each of its moments: processes, namespaces and links are gone.
-fn killed(scene: &str, moments: &[&str], whom: Whom) {
+fn killed(start: impl Fn() -> Run, moments: &[&str], whom: Whom) {
     for moment in moments {
-        let mut run = quiet(scene);
+        let mut run = start();
         let said = run.until(moment);
         let own: Vec<&str> =
             said.iter().filter_map(|line| line.strip_prefix("namespace ")).collect();
@@ -181,7 +220,7 @@ fn killed(scene: &str, moments: &[&str], whom: Whom) {
         assert!(own.iter().all(|one| !left.contains(one)), "{own:?} of {moment} are left");
     }
     // At a moment that nobody chose.
-    let run = quiet(scene);
+    let run = start();
     std::thread::sleep(Duration::from_millis(3));
     kill(run.guard(), Signal::SIGKILL).unwrap();
     assert_eq!(run.ends(), None);

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::{SigSet, Signal};
 use vioperf_lab::namespace::ProcessCommand;
-use vioperf_lab::qemu::{Fault, GuestSource, NicSpec, Shape, Snapshot};
+use vioperf_lab::qemu::{Fault, GuestSource, Hypervisor, NicSpec, QemuVersion, Shape, Snapshot};
 use vioperf_lab::sandbox::{Entered, Sandbox, enter};
 use vioperf_lab::tap::Tap;
 use vioperf_lab::{Lab, LabError, LabSpec};
@@ -45,6 +45,8 @@ pub fn run(scene: &str) -> ExitCode {
         "models" => models(&sandbox),
         "faults" => faults(&sandbox),
         "fresh-boot" => fresh_boot(&sandbox),
+        "twice" => twice(&sandbox),
+        "old-qemu" => old_qemu(&sandbox),
         other => panic!("no scene {other}"),
     }
     ExitCode::SUCCESS
@@ -174,10 +176,28 @@ fn tap() -> ExitCode {
     }
 }
 
+/// A lab that is dropped takes its links along, and another can be brought up.
+fn twice(sandbox: &Sandbox) {
+    for _ in 0..2 {
+        let lab = bring_up(sandbox);
+        let pids = lab.processes().map(|(_, pid)| pid);
+        drop(lab);
+        let links = vioperf_netlink::Socket::open().unwrap().links().unwrap();
+        assert_eq!(links.len(), 1, "{links:?}");
+        for pid in pids {
+            assert!(!Path::new(&format!("/proc/{pid}")).exists());
+        }
+    }
+}
+
 /// A snapshot with every model's driver loaded.
 fn snapshot(lab: &Lab) -> Snapshot {
-    let (hypervisor, image) = (guests::hypervisor(), guests::image());
-    let mut booted = lab.boot_template(&hypervisor, &image, Shape::default()).unwrap();
+    snapshot_by(lab, &guests::hypervisor())
+}
+
+fn snapshot_by(lab: &Lab, hypervisor: &Hypervisor) -> Snapshot {
+    let image = guests::image();
+    let mut booted = lab.boot_template(hypervisor, &image, Shape::default()).unwrap();
     at("booting");
     booted.answer_within(BOUND, |mut channel| guests::hello(&mut channel)).unwrap();
     println!("boot to agent: {:.2} s", booted.age().as_secs_f64());
@@ -239,6 +259,25 @@ fn models(sandbox: &Sandbox) {
         assert!(socket.link_by_name(&tap).unwrap().carrier);
         guest.stop();
         assert!(socket.link_by_name(&tap).is_err(), "the tap goes with its guest");
+    }
+}
+
+/// Before 8.2 snapshots go through a descriptor; and two guests at once, with two queues each.
+fn old_qemu(sandbox: &Sandbox) {
+    let mut lab = bring_up(sandbox);
+    let mut hypervisor = guests::hypervisor();
+    hypervisor.qemu.version = QemuVersion { major: 7, minor: 2, micro: 0 };
+    let snapshot = snapshot_by(&lab, &hypervisor);
+    let spec = NicSpec { queues: 2, ..nic("virtio".parse().unwrap()) };
+    let mut start = || lab.start_guest(GuestSource::Snapshot(&snapshot), spec).unwrap();
+    for mut guest in [start(), start()] {
+        let mac = guest.mac().to_string();
+        let facts = guest
+            .answer_within("configure the NIC", BOUND, |mut channel| {
+                guests::configure(&mut channel, &mac)
+            })
+            .unwrap();
+        assert!(facts.carrier, "{facts:?}");
     }
 }
 
