@@ -65,17 +65,20 @@ impl Port {
         }
     }
 
-    /// Waits, without end, until somebody is connected on the host.
-    pub fn await_host(&self) -> Result<(), PortError> {
+    /// Waits, without end, until somebody is connected on the host. What a conductor that is gone
+    /// had still sent is thrown away.
+    pub fn await_host(&mut self) -> Result<(), PortError> {
         // `POLLHUP` cannot be waited away (it is a state, not an event), so look now and then.
-        while self
-            .state(PollFlags::empty(), PollTimeout::ZERO)
-            .map_err(PortError::Wait)?
-            .contains(PollFlags::POLLHUP)
-        {
+        while self.host_is_gone().map_err(PortError::Wait)? {
+            let _ = self.file.read(&mut [0; 4096]);
             sleep(LOOK_EVERY);
         }
         Ok(())
+    }
+
+    fn host_is_gone(&self) -> Result<bool, Errno> {
+        let state = self.state(PollFlags::empty(), PollTimeout::ZERO)?;
+        Ok(state.contains(PollFlags::POLLHUP))
     }
 
     fn state(&self, wanted: PollFlags, timeout: PollTimeout) -> Result<PollFlags, Errno> {

@@ -24,8 +24,6 @@ pub(crate) enum ReadError {
     File { path: PathBuf, source: io::Error },
     #[error("{}: not understood: `{line}`", path.display())]
     Format { path: PathBuf, line: String },
-    #[error(transparent)]
-    Netlink(#[from] vioperf_netlink::NetlinkError),
 }
 
 /// Why sampling cannot be set up at all.
@@ -56,7 +54,7 @@ impl Sources {
         };
         Ok(Self {
             cores: noting("cores", cores::Reader::open(proc), &mut absent),
-            interfaces: noting("interfaces", interfaces::Reader::open(), &mut absent),
+            interfaces: noting("interfaces", interfaces::Reader::open(proc), &mut absent),
             tcp: noting("tcp", tcp::Reader::open(proc), &mut absent),
             threads,
             absent,
