@@ -67,3 +67,36 @@ fn load_file(name: &str, path: &Path) -> Result<(), ModuleError> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn manifest(text: &str) -> Manifest {
+        Manifest { files: serde_json::from_str(text).unwrap() }
+    }
+
+    #[test]
+    fn an_unknown_module_is_named_with_those_that_are_there() {
+        let message = manifest(r#"{"e1000": ["/none.ko"]}"#).load("igb").unwrap_err().to_string();
+        assert!(message.contains("`igb`") && message.contains("e1000"), "{message}");
+    }
+
+    #[test]
+    fn a_built_in_module_needs_nothing() {
+        manifest(r#"{"virtio_pci": []}"#).load("virtio_pci").unwrap();
+    }
+
+    #[test]
+    fn a_file_that_is_missing_is_named() {
+        let message =
+            manifest(r#"{"e1000": ["/no/e1000.ko"]}"#).load("e1000").unwrap_err().to_string();
+        assert!(message.contains("/no/e1000.ko"), "{message}");
+    }
+
+    #[test]
+    fn a_manifest_that_is_no_such_list_is_refused() {
+        assert!(Manifest::read(Path::new("/no/manifest.json")).is_err());
+        assert!(Manifest::read(Path::new("/proc/self/cmdline")).is_err());
+    }
+}

@@ -212,7 +212,8 @@ pub struct InterfaceFacts {
     pub absent: BTreeMap<String, String>,
 }
 
-/// Receive and transmit queues, counted from sysfs (`queues/rx-N`, `tx-N`) or `ETHTOOL_GCHANNELS`.
+/// Receive and transmit queues: those in use by `ETHTOOL_GCHANNELS` where the driver tells, else those
+/// that it made (`IFLA_NUM_RX_QUEUES`, `IFLA_NUM_TX_QUEUES`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct QueueCounts {
     /// Receive queues.

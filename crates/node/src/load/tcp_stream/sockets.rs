@@ -196,3 +196,40 @@ fn poll_until(fds: &mut [PollFd<'_>], deadline: Instant) -> io::Result<bool> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use nix::sys::socket::SockaddrIn;
+
+    use super::*;
+
+    /// Connects from one of loopback's many addresses.
+    fn connect_from(source: [u8; 4], port: u16) -> OwnedFd {
+        let socket =
+            socket(AddressFamily::Inet, SockType::Stream, SockFlag::empty(), None).unwrap();
+        let [a, b, c, d] = source;
+        bind(socket.as_raw_fd(), &SockaddrIn::new(a, b, c, d, 0)).unwrap();
+        connect(socket.as_raw_fd(), &SockaddrIn::new(127, 0, 0, 1, port)).unwrap();
+        socket
+    }
+
+    #[test]
+    fn a_stranger_does_not_take_a_streams_place() {
+        let (listener, port) = listen("127.0.0.1".parse().unwrap(), 2, None).unwrap();
+        let control = LoadControl::new(1).unwrap();
+        let sources = [[127, 0, 0, 1], [127, 0, 0, 2], [127, 0, 0, 1]];
+        let _open = sources.map(|source| connect_from(source, port));
+        let accepted = accept_all(&listener, 2, &control, Duration::from_secs(5)).unwrap();
+        let peers = accepted.iter().map(|stream| stream.peer_addr().unwrap().ip().to_string());
+        assert_eq!(peers.collect::<Vec<_>>(), ["127.0.0.1", "127.0.0.1"]);
+    }
+
+    #[test]
+    fn too_few_connections_are_counted() {
+        let (listener, port) = listen("127.0.0.1".parse().unwrap(), 2, None).unwrap();
+        let control = LoadControl::new(1).unwrap();
+        let _open = connect_from([127, 0, 0, 1], port);
+        let error = accept_all(&listener, 2, &control, Duration::from_millis(50)).unwrap_err();
+        assert!(error.to_string().contains("1 of 2 connections"), "{error}");
+    }
+}
