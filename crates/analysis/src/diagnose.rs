@@ -12,6 +12,7 @@ mod main_loop_saturated;
 mod never_measured;
 mod records;
 mod scatter;
+mod stolen;
 mod too_few_trials;
 mod vcpu_saturated;
 mod void;
@@ -48,6 +49,7 @@ const RULES: &[Rule] = &[
     too_few_trials::check,
     scatter::check,
     machine_busy::check,
+    stolen::check,
     clocks::check,
     disagreement::check,
     main_loop_saturated::check,
@@ -203,6 +205,13 @@ mod tests {
             for_every_sample(s, Place::Host, |at, sample| {
                 for thread in sample.threads.iter_mut().flatten() {
                     thread.on_cpu_ns = at * 1_000_000_000;
+                }
+            });
+        });
+        has("time-stolen", &|s| {
+            for_every_sample(s, Place::Host, |at, sample| {
+                for core in sample.cores.iter_mut().flatten() {
+                    core.steal = at * 10;
                 }
             });
         });

@@ -28,20 +28,39 @@ pub fn sentences(run: &RunInfo, ranking: &[Ranked]) -> Vec<String> {
         ];
     };
     let emulated = run.hypervisor.as_ref().is_some_and(|hypervisor| hypervisor.emulated);
+    if measured.iter().all(|ranked| ranked.percent_of_baseline.values.len() < 2) {
+        return of_one_block(&measured, emulated);
+    }
     let leaders: Vec<&Ranked> = std::iter::once(*best)
         .chain(measured.iter().skip(1).copied().filter(|ranked| may_equal_best(ranked)))
         .collect();
     let mut sentences = vec![answer(&measured, &leaders)];
     sentences.extend(by_workload(best));
     sentences.push(advice(&leaders, emulated));
-    if emulated {
-        sentences.push(
-            "The guest's own instructions were emulated: under KVM the percentages are others, and \
-             the order can be too."
-                .into(),
-        );
-    }
+    sentences.extend(emulated.then(under_emulation));
     sentences
+}
+
+/// Without scatter nothing can be told apart: what was seen is told, and nothing advised.
+fn of_one_block(measured: &[&Ranked], emulated: bool) -> Vec<String> {
+    let seen: Vec<String> =
+        measured.iter().map(|ranked| format!("{} {}", ranked.path, mean(ranked))).collect();
+    let mut sentences = vec![
+        format!(
+            "Seen once, and so with unknown scatter: of the host's own path {} {}.",
+            if seen.len() == 1 { "this was kept:" } else { "these were kept:" },
+            list(&seen)
+        ),
+        "Measure at least 3 blocks before choosing by these numbers (--blocks 3).".into(),
+    ];
+    sentences.extend(emulated.then(under_emulation));
+    sentences
+}
+
+fn under_emulation() -> String {
+    "The guest's own instructions were emulated: under KVM the percentages are others, and the \
+     order can be too."
+        .into()
 }
 
 /// Whether the blocks leave it open that the path is as good as the best.

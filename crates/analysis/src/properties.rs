@@ -73,6 +73,15 @@ fn what_cannot_be_told_apart_is_said_to_be_so() {
 }
 
 #[test]
+fn one_block_is_told_but_not_advised_by() {
+    let Synthetic { run, mut trials } = Synthetic::calm_kvm();
+    trials.retain(|trial| trial.block == 0);
+    let headline = analyse(&run, &trials).headline.join(" ");
+    assert!(headline.starts_with("Seen once"), "{headline}");
+    assert!(headline.contains("virtio 6") && !headline.contains("Use "), "{headline}");
+}
+
+#[test]
 fn a_run_without_trials_says_that_there_is_nothing() {
     let Synthetic { run, .. } = Synthetic::calm_kvm();
     let analysis = analyse(&run, &[]);

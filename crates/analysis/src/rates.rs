@@ -1,12 +1,14 @@
 //! Derives the numbers of one trial from its raw counters.
 
+use std::collections::BTreeSet;
+
 use vioperf_model::record::{Party, Place, TrialRecord};
 use vioperf_model::sample::{InterfaceCounters, Sample, TcpCounters};
 use vioperf_model::wire::Role;
 use vioperf_model::workload::Direction;
 
 use crate::cores::MachineReading;
-use crate::threads::{QemuReading, watched_percent_of_core};
+use crate::threads::{QemuReading, watched_percent_of_core, watched_processes};
 use crate::window::{Absent, Reading, Window, percent};
 
 /// Everything derived from one trial; the units are in the names.
@@ -233,18 +235,31 @@ fn clock_error(trial: &TrialRecord) -> Reading {
 /// left over: a finding that comes of this is on the safe side.
 fn unexplained(trial: &TrialRecord, host: &View<'_>, busy: &Reading) -> Reading {
     let busy = busy.as_ref().map_err(Clone::clone)?;
-    let watched = match host.window() {
+    let (watched, processes) = match host.window() {
         Ok(window) if window.samples().iter().any(|sample| sample.threads.is_some()) => {
-            watched_percent_of_core(window)?
+            (watched_percent_of_core(window)?, watched_processes(window))
         }
-        // A baseline has no process to watch.
-        _ if trial.guest.is_none() => 0.0,
+        // A baseline need not have a process to watch.
+        _ if trial.guest.is_none() => (0.0, BTreeSet::new()),
         Ok(window) => return Err(window.reason("threads")),
         Err(reason) => return Err(reason),
     };
-    let on_host = trial.parties.iter().filter(|party| party.place != Place::Guest);
-    let nodes: f64 = on_host.filter_map(node_percent_of_core).sum();
+    let is_counted = |party: &&Party| match label(party.place) {
+        Some(label) => !processes.contains(label),
+        None => false,
+    };
+    let nodes: f64 = trial.parties.iter().filter(is_counted).filter_map(node_percent_of_core).sum();
     Ok((busy - watched - nodes).max(0.0))
+}
+
+/// What a party's process on the host is called where it is watched; a guest's is QEMU.
+fn label(place: Place) -> Option<&'static str> {
+    match place {
+        Place::Peer => Some("peer"),
+        Place::Second => Some("second"),
+        Place::Host => Some("host"),
+        Place::Guest => None,
+    }
 }
 
 /// The node's own CPU time, over all that it sampled: it is counted from start to stop.

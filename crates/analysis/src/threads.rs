@@ -1,6 +1,6 @@
 //! CPU time of watched threads, by what they do.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use vioperf_model::sample::ThreadTimes;
 
@@ -82,6 +82,12 @@ impl QemuReading {
 /// CPU time of every watched thread of the window added up; 100 is one core.
 pub fn watched_percent_of_core(window: &Window<'_>) -> Reading {
     Ok(read(window, |_| true)?.iter().map(|thread| thread.on_cpu_percent).sum())
+}
+
+/// The processes that were watched in the window, by their labels.
+pub fn watched_processes<'a>(window: &Window<'a>) -> BTreeSet<&'a str> {
+    let threads = window.samples().iter().filter_map(|sample| sample.threads.as_ref()).flatten();
+    threads.map(|thread| thread.process.as_str()).collect()
 }
 
 struct Thread {

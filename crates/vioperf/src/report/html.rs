@@ -5,10 +5,9 @@ mod chart;
 mod tables;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
-use vioperf_analysis::result::{CellAnalysis, EndFacts, Finding, RunAnalysis, Severity, VoidTrial};
+use vioperf_analysis::result::{CellAnalysis, Finding, RunAnalysis, Severity, VoidTrial};
 use vioperf_analysis::wording::{percent, rate, three_digits};
 use vioperf_model::nic::NicKind;
-use vioperf_model::record::Place;
 
 use self::chart::{Chart, Mark, Row, Shape};
 use super::provenance;
@@ -179,22 +178,7 @@ fn throughput_row(cell: &CellAnalysis) -> Row {
 }
 
 fn interfaces(analysis: &RunAnalysis) -> Markup {
-    let mut seen: Vec<(&str, &EndFacts)> = Vec::new();
-    for cell in &analysis.cells {
-        for end in &cell.ends {
-            // The peer's end is the same for every path: it is told once.
-            let path = if end.place == Place::Peer { "every path" } else { cell.path.as_str() };
-            let is_known = |(known, facts): &(&str, &EndFacts)| {
-                *known == path
-                    && facts.place == end.place
-                    && facts.kernel_release == end.kernel_release
-                    && tables::same_but_for_address(&facts.interface, &end.interface)
-            };
-            if !seen.iter().any(is_known) {
-                seen.push((path, end));
-            }
-        }
-    }
+    let seen = values::distinct_ends(analysis);
     html! {
         @if !seen.is_empty() {
             section aria-labelledby="interfaces" {

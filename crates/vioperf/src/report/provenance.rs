@@ -2,7 +2,7 @@
 
 use vioperf_analysis::result::RunAnalysis;
 use vioperf_analysis::wording::count;
-use vioperf_model::record::{RunEnding, RunInfo};
+use vioperf_model::record::{HypervisorFacts, RunEnding, RunInfo};
 
 /// Facts about the run, each with its name.
 pub fn facts(analysis: &RunAnalysis) -> Vec<(&'static str, String)> {
@@ -26,7 +26,7 @@ pub fn facts(analysis: &RunAnalysis) -> Vec<(&'static str, String)> {
         let accel = if hypervisor.emulated { "software emulation (TCG)" } else { "KVM" };
         let vcpus = count(usize::from(hypervisor.vcpus), "virtual CPU");
         facts.extend([
-            ("QEMU", format!("{} ({})", hypervisor.qemu_version, hypervisor.qemu_path)),
+            ("QEMU", format!("{} ({})", qemu_version(hypervisor), hypervisor.qemu_path)),
             ("Acceleration", format!("{accel}: {}", hypervisor.accel_reason)),
             ("Guest", format!("{vcpus}, {}", run.scenario.guest.memory)),
             (
@@ -42,6 +42,12 @@ pub fn facts(analysis: &RunAnalysis) -> Vec<(&'static str, String)> {
         }
     }
     facts
+}
+
+/// The version without the words that QEMU prints before it.
+fn qemu_version(hypervisor: &HypervisorFacts) -> &str {
+    let version = hypervisor.qemu_version.as_str();
+    version.strip_prefix("QEMU emulator version ").unwrap_or(version)
 }
 
 fn ended(run: &RunInfo) -> String {
@@ -74,7 +80,16 @@ pub fn repeat_command(run: &RunInfo) -> Option<String> {
     if run.command_line.is_empty() {
         return None;
     }
-    let mut words: Vec<String> = run.command_line.iter().map(|word| quoted(word)).collect();
+    let mut words: Vec<String> = Vec::new();
+    let mut given = run.command_line.iter();
+    while let Some(word) = given.next() {
+        // The directory is taken: the repeated run needs another.
+        if word == "--out" {
+            given.next();
+        } else if !word.starts_with("--out=") {
+            words.push(quoted(word));
+        }
+    }
     if run.scenario.repeat.seed.is_none() {
         words.push(format!("--set repeat.seed={}", run.plan.seed));
     }
@@ -100,7 +115,7 @@ mod tests {
     #[test]
     fn the_command_repeats_the_drawn_seed_and_survives_a_shell() {
         let mut run = Synthetic::tcg().run;
-        run.command_line.push("it's".into());
+        run.command_line.extend(["it's", "--out", "a b", "--out=c"].map(String::from));
         let command = repeat_command(&run).unwrap();
         let expected =
             r"vioperf run nic-models --set workload.duration=2s 'it'\''s' --set repeat.seed=42";

@@ -1,9 +1,8 @@
 //! For a terminal: at most 80 columns, more only when asked for.
 
 use vioperf_analysis::result::{
-    CellAnalysis, Finding, MachineUse, Metric, QemuUse, Ranked, RunAnalysis, Severity,
+    CellAnalysis, EndFacts, Finding, MachineUse, Metric, QemuUse, Ranked, RunAnalysis, Severity,
 };
-use vioperf_model::record::Place;
 
 use super::provenance;
 use super::table::{self, Column, number, text};
@@ -148,7 +147,9 @@ impl Page<'_> {
     }
 
     fn interfaces(&self) -> String {
-        let rows: Vec<Vec<String>> = self.analysis.cells.iter().flat_map(interface_rows).collect();
+        let ends = values::distinct_ends(self.analysis);
+        let rows: Vec<Vec<String>> =
+            ends.iter().map(|(path, end)| interface_row(path, end)).collect();
         self.titled("Interfaces under test, as they really were", INTERFACES, &rows)
     }
 
@@ -362,7 +363,7 @@ fn core_rows(cell: &CellAnalysis, whose: &str, machine: &MachineUse) -> Vec<Vec<
 }
 
 const INTERFACES: &[Column] = &[
-    text("cell"),
+    text("path"),
     text("end"),
     text("driver"),
     text("version"),
@@ -372,30 +373,18 @@ const INTERFACES: &[Column] = &[
     text("active offloads"),
 ];
 
-fn interface_rows(cell: &CellAnalysis) -> Vec<Vec<String>> {
-    let row = |end: &vioperf_analysis::result::EndFacts| {
-        let facts = &end.interface;
-        let or_none = |text: Option<String>| text.unwrap_or_else(|| NO_VALUE.into());
-        let active = facts.offloads.iter().filter(|(_, active)| **active);
-        vec![
-            cell.id.to_string(),
-            place(end.place).into(),
-            or_none(facts.driver.clone()),
-            or_none(facts.driver_version.clone()),
-            facts.mtu.to_string(),
-            or_none(facts.speed_mbit_per_s.map(|speed| speed.to_string())),
-            or_none(facts.queues.map(|queues| format!("{}/{}", queues.rx, queues.tx))),
-            active.map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(" "),
-        ]
-    };
-    cell.ends.iter().filter(|end| end.place == Place::Guest).map(row).collect()
-}
-
-fn place(place: Place) -> &'static str {
-    match place {
-        Place::Peer => "peer",
-        Place::Second => "second",
-        Place::Guest => "guest",
-        Place::Host => "host",
-    }
+fn interface_row(path: &str, end: &EndFacts) -> Vec<String> {
+    let facts = &end.interface;
+    let or_none = |text: Option<String>| text.unwrap_or_else(|| NO_VALUE.into());
+    let active = facts.offloads.iter().filter(|(_, active)| **active);
+    vec![
+        path.to_owned(),
+        values::place(end.place).into(),
+        or_none(facts.driver.clone()),
+        or_none(facts.driver_version.clone()),
+        facts.mtu.to_string(),
+        or_none(facts.speed_mbit_per_s.map(|speed| speed.to_string())),
+        or_none(facts.queues.map(|queues| format!("{}/{}", queues.rx, queues.tx))),
+        active.map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(" "),
+    ]
 }

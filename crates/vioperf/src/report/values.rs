@@ -1,8 +1,10 @@
 //! Numbers and names as every format for people writes them.
 
-use vioperf_analysis::result::{CellAnalysis, Metric, RunAnalysis, Summary};
+use vioperf_analysis::result::{CellAnalysis, EndFacts, Metric, RunAnalysis, Summary};
 use vioperf_analysis::wording::{decimals, direction, rate_unit, three_digits};
 use vioperf_model::nic::NicKind;
+use vioperf_model::record::Place;
+use vioperf_model::sample::InterfaceFacts;
 use vioperf_model::scenario::SwitchKind;
 use vioperf_model::workload::Direction;
 
@@ -97,6 +99,47 @@ pub fn workloads(analysis: &RunAnalysis) -> Vec<Workload<'_>> {
         cells
     });
     titles.into_iter().zip(sorted).map(|(title, cells)| Workload { title, cells }).collect()
+}
+
+/// Where an end of the path is.
+pub fn place(place: Place) -> &'static str {
+    match place {
+        Place::Peer => "peer",
+        Place::Second => "second namespace",
+        Place::Guest => "guest",
+        Place::Host => "host",
+    }
+}
+
+/// The interfaces under test with the path they belong to, each once: what every fresh guest has
+/// otherwise (its addresses) makes no difference, and the peer's end is the same for every path.
+pub fn distinct_ends(analysis: &RunAnalysis) -> Vec<(&str, &EndFacts)> {
+    let mut seen: Vec<(&str, &EndFacts)> = Vec::new();
+    for cell in &analysis.cells {
+        for end in &cell.ends {
+            let path = if end.place == Place::Peer { "every path" } else { cell.path.as_str() };
+            let is_known = |(known, facts): &(&str, &EndFacts)| {
+                *known == path
+                    && facts.place == end.place
+                    && facts.kernel_release == end.kernel_release
+                    && same_but_for_address(&facts.interface, &end.interface)
+            };
+            if !seen.iter().any(is_known) {
+                seen.push((path, end));
+            }
+        }
+    }
+    seen
+}
+
+fn same_but_for_address(a: &InterfaceFacts, b: &InterfaceFacts) -> bool {
+    let renamed = InterfaceFacts {
+        name: b.name.clone(),
+        mac: b.mac.clone(),
+        bus_address: b.bus_address.clone(),
+        ..a.clone()
+    };
+    renamed == *b
 }
 
 /// `text` with its first letter in upper case.

@@ -6,8 +6,6 @@ use vioperf_analysis::result::{
 };
 use vioperf_analysis::wording::{decimals, direction, three_digits};
 use vioperf_model::plan::Plan;
-use vioperf_model::record::Place;
-use vioperf_model::sample::InterfaceFacts;
 
 use crate::report::text::clean;
 use crate::report::values::{self, NO_VALUE, Workload, interval, mean, rate_with_interval, whole};
@@ -339,17 +337,6 @@ fn few(metric: &Metric) -> String {
     format!("{mean:.places$}")
 }
 
-/// Whether two interfaces differ in nothing but what every fresh guest has otherwise.
-pub fn same_but_for_address(a: &InterfaceFacts, b: &InterfaceFacts) -> bool {
-    let renamed = InterfaceFacts {
-        name: b.name.clone(),
-        mac: b.mac.clone(),
-        bus_address: b.bus_address.clone(),
-        ..a.clone()
-    };
-    renamed == *b
-}
-
 /// The interfaces, each with the path it belongs to.
 pub fn interfaces(seen: &[(&str, &EndFacts)]) -> Markup {
     html! {
@@ -389,7 +376,7 @@ fn interface_row(path: &str, end: &EndFacts) -> Markup {
     html! {
         tr {
             th scope="row" { (path) }
-            td.text { (place(end.place)) }
+            td.text { (values::place(end.place)) }
             td.text title=(missing("driver")) { (clean(driver)) " " span.range { (clean(version)) } }
             td.text { (clean(&end.kernel_release)) }
             td title=(missing("speed")) {
@@ -409,15 +396,6 @@ fn interface_row(path: &str, end: &EndFacts) -> Markup {
                 }
             }
         }
-    }
-}
-
-fn place(place: Place) -> &'static str {
-    match place {
-        Place::Peer => "peer",
-        Place::Second => "second namespace",
-        Place::Guest => "guest",
-        Place::Host => "host",
     }
 }
 
