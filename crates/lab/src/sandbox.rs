@@ -18,9 +18,9 @@ use nix::mount::{MsFlags, mount};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sched::{CloneFlags, unshare};
 use nix::sys::prctl;
-use nix::sys::signal::{SigSet, SigmaskHow, Signal, sigprocmask};
+use nix::sys::signal::{SigHandler, SigSet, SigmaskHow, Signal, signal, sigprocmask};
 use nix::sys::wait::waitpid;
-use nix::unistd::{ForkResult, Gid, Uid, fork, getegid, geteuid, pipe2};
+use nix::unistd::{ForkResult, Gid, Pid, Uid, fork, getegid, geteuid, pipe2, setpgid};
 use vioperf_netlink::{NetlinkError, Socket};
 
 pub use self::guard::Ended;
@@ -189,6 +189,7 @@ fn become_root_of_a_user_namespace() -> Result<(), SandboxError> {
 /// Ties the inner process to the guard's life and gives it namespaces and file systems.
 fn furnish(guard_lives: &OwnedFd, mask: &SigSet) -> Result<Sandbox, SandboxError> {
     prctl::set_pdeathsig(Signal::SIGKILL).map_err(process("tie the lab to its guard"))?;
+    leave_the_group().map_err(process("leave the process group"))?;
     if is_dead(guard_lives) {
         // The guard died before the line above: nobody is left to tell.
         std::process::exit(1);
@@ -208,6 +209,15 @@ fn furnish(guard_lives: &OwnedFd, mask: &SigSet) -> Result<Sandbox, SandboxError
     let loopback = socket.link_by_name("lo")?.index;
     socket.set_up(loopback)?;
     Ok(Sandbox { sysfs_is_own, _private: () })
+}
+
+/// Out of the guard's process group, so that what a terminal or `kill -PGID` sends to the group
+/// reaches the lab through the guard alone, and so once. The terminal then takes this process for
+/// one in the background, which is stopped when it writes under `stty tostop` unless it ignores that.
+fn leave_the_group() -> nix::Result<()> {
+    setpgid(Pid::from_raw(0), Pid::from_raw(0))?;
+    // SAFETY: ignoring a signal runs no code of ours.
+    unsafe { signal(Signal::SIGTTOU, SigHandler::SigIgn) }.map(drop)
 }
 
 /// True when the other end of the pipe, which only the guard has, is closed.

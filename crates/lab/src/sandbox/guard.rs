@@ -1,7 +1,7 @@
 //! The process outside: hands signals on, waits, tells how it ended.
 
 use nix::errno::Errno;
-use nix::sys::signal::{SigHandler, SigSet, SigmaskHow, Signal, kill, signal, sigprocmask};
+use nix::sys::signal::{SigSet, SigmaskHow, Signal, kill, sigprocmask};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 
@@ -39,17 +39,18 @@ impl Ended {
 /// The signals that the guard waits for; they must be blocked before the split.
 pub(super) fn handed_on() -> SigSet {
     let mut signals = SigSet::empty();
-    for signal in [Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT, Signal::SIGCHLD] {
+    for signal in
+        [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT, Signal::SIGCHLD]
+    {
         signals.add(signal);
     }
     signals
 }
 
-/// Waits until `inner` has ended. SIGINT is ignored: a terminal sends it to both, and it is the
-/// inner process that has something to finish.
+/// Waits until `inner` has ended, and hands signals on until then: it is the inner process that has
+/// something to finish. It is in a process group of its own, so each comes to it once, whether a
+/// terminal or a script sent it, to this process or to its whole group.
 pub(super) fn watch(inner: Pid, before: &SigSet) -> nix::Result<Ended> {
-    // SAFETY: ignoring a signal runs no code of ours.
-    unsafe { signal(Signal::SIGINT, SigHandler::SigIgn) }?;
     let signals = handed_on();
     let ended = loop {
         if let Some(ended) = ended(inner)? {

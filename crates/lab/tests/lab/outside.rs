@@ -18,7 +18,7 @@ use crate::leftovers::{self, TOKEN, assert_gone, namespaces_in_use};
 pub const TESTS: &[Test] = &[
     ("a_sandbox_is_a_world_of_its_own", || quiet("facts").succeeds()),
     ("the_exit_code_comes_through", the_exit_code_comes_through),
-    ("signals_come_through_but_for_ctrl_c", signals_come_through_but_for_ctrl_c),
+    ("signals_come_through_once", signals_come_through_once),
     ("orphans_are_waited_for", || quiet("orphans").succeeds()),
     ("an_ordinary_user_gets_a_sandbox", an_ordinary_user_gets_a_sandbox),
     ("a_lab_can_be_brought_up_twice", || quiet("twice").succeeds()),
@@ -121,19 +121,25 @@ fn the_exit_code_comes_through() {
     assert_eq!(quiet("exit-7").ends(), Some(7));
 }
 
-fn signals_come_through_but_for_ctrl_c() {
-    let mut run = quiet("signals");
+fn signals_come_through_once() {
+    let mut run = start("signals", |command| {
+        command.process_group(0);
+    });
     run.until("ready");
-    for signal in [Signal::SIGINT, Signal::SIGHUP] {
-        kill(run.guard(), signal).unwrap();
-    }
+    let guard = run.guard();
     let mut line = String::new();
-    run.lines.read_line(&mut line).unwrap();
-    assert_eq!(line, "got SIGHUP\n");
-    kill(run.guard(), Signal::SIGTERM).unwrap();
-    line.clear();
-    run.lines.read_line(&mut line).unwrap();
-    assert_eq!(line, "got SIGTERM\n");
+    for (signal, to_group) in [
+        (Signal::SIGINT, false),
+        (Signal::SIGHUP, false),
+        (Signal::SIGINT, true),
+        (Signal::SIGTERM, true),
+    ] {
+        let to = if to_group { Pid::from_raw(-guard.as_raw()) } else { guard };
+        kill(to, signal).unwrap();
+        line.clear();
+        run.lines.read_line(&mut line).unwrap();
+        assert_eq!(line, format!("got {signal}\n"));
+    }
     run.succeeds();
 }
 
