@@ -85,6 +85,9 @@ pub struct Guest {
     /// and in `/lib/modules`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub modules: Option<String>,
+    /// Appended to the guest kernel's command line (`mitigations=off`); what comes later wins there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kernel_arguments: Option<String>,
     /// QEMU's program; absent takes `qemu-system-x86_64` from `PATH`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub qemu: Option<String>,
@@ -103,6 +106,7 @@ impl Default for Guest {
             memory: ByteSize::from_mib(256),
             kernel: None,
             modules: None,
+            kernel_arguments: None,
             qemu: None,
             accel: Accel::Auto,
             reuse: Reuse::Group,
@@ -135,6 +139,9 @@ pub enum Reuse {
     /// Every cell gets a freshly booted guest, its NIC plugged in from the start.
     None,
 }
+
+/// x86 keeps 2047 bytes of its command line (`COMMAND_LINE_SIZE`); the rest is vioperf's own.
+const MAX_KERNEL_ARGUMENTS_BYTES: usize = 1800;
 
 /// What is varied.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -239,6 +246,17 @@ impl Scenario {
             self.guest.modules.is_some() && self.guest.kernel.is_none(),
             "guest.modules",
             "modules without guest.kernel: name the kernel that they belong to".into(),
+        );
+        let arguments = self.guest.kernel_arguments.as_deref().unwrap_or_default();
+        check(
+            arguments.chars().any(char::is_control),
+            "guest.kernel_arguments",
+            "a kernel's command line has no line breaks or other control characters".into(),
+        );
+        check(
+            arguments.len() > MAX_KERNEL_ARGUMENTS_BYTES,
+            "guest.kernel_arguments",
+            format!("longer than {MAX_KERNEL_ARGUMENTS_BYTES} bytes: a kernel would cut it off"),
         );
         let factors = &self.factors;
         let repeated = [

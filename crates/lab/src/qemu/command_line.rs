@@ -58,7 +58,7 @@ pub(super) fn arguments(parts: &Parts<'_>) -> Vec<OsString> {
     line.option("-m", format!("{}M", shape.memory_mib));
     line.option("-kernel", format!("/proc/self/fd/{}", image.kernel().as_raw_fd()));
     line.option("-initrd", format!("/proc/self/fd/{}", image.initramfs().as_raw_fd()));
-    line.option("-append", KERNEL_ARGUMENTS);
+    line.option("-append", format!("{KERNEL_ARGUMENTS} {}", image.arguments()).trim_end());
     line.option("-chardev", format!("socket,id=monitor,fd={monitor}"));
     line.option("-mon", "chardev=monitor,mode=control");
     line.option("-chardev", "stdio,id=console,signal=off").option("-serial", "chardev:console");

@@ -11,7 +11,10 @@ use nix::sys::memfd::{MFdFlags, memfd_create};
 
 /// A kernel and an initramfs, ready for any number of guests; clones share the memory.
 #[derive(Debug, Clone)]
-pub struct BootImage(Arc<Files>);
+pub struct BootImage {
+    files: Arc<Files>,
+    arguments: Arc<str>,
+}
 
 #[derive(Debug)]
 struct Files {
@@ -32,7 +35,7 @@ impl BootImage {
             kernel: sealed(c"vioperf-kernel", kernel)?,
             initramfs: sealed(c"vioperf-initramfs", initramfs)?,
         };
-        Ok(Self(Arc::new(files)))
+        Ok(Self { files: Arc::new(files), arguments: "".into() })
     }
 
     /// The same with the kernel's file as it is, without reading it: QEMU inherits the descriptor.
@@ -44,15 +47,25 @@ impl BootImage {
             kernel: File::open(kernel)?.into(),
             initramfs: sealed(c"vioperf-initramfs", initramfs)?,
         };
-        Ok(Self(Arc::new(files)))
+        Ok(Self { files: Arc::new(files), arguments: "".into() })
+    }
+
+    /// The same with `arguments` appended to the kernel's command line.
+    #[must_use]
+    pub fn with_arguments(&self, arguments: &str) -> Self {
+        Self { files: Arc::clone(&self.files), arguments: arguments.into() }
+    }
+
+    pub(super) fn arguments(&self) -> &str {
+        &self.arguments
     }
 
     pub(super) fn kernel(&self) -> &OwnedFd {
-        &self.0.kernel
+        &self.files.kernel
     }
 
     pub(super) fn initramfs(&self) -> &OwnedFd {
-        &self.0.initramfs
+        &self.files.initramfs
     }
 }
 

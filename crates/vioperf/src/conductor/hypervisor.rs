@@ -70,7 +70,9 @@ impl GuestFactory {
     ) -> Result<Self> {
         let (image, modules) = boot_image(ingredients, output)?;
         let shape = shape_of(wanted);
+        // Without the user's kernel arguments: what they break is not KVM's fault, and remembered.
         let verdict = choose(ingredients, wanted, &image, shape, interrupt)?;
+        let image = image.with_arguments(wanted.kernel_arguments.as_deref().unwrap_or_default());
         let hypervisor =
             Hypervisor { qemu: ingredients.qemu.clone(), accelerator: verdict.accelerator };
         let kernel = &ingredients.kernel;
