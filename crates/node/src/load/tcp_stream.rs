@@ -130,7 +130,11 @@ impl Load for TcpStreams {
                 Err(LoadError::Missing { arrived, streams: self.streams, waited: START_WITHIN })
             }
         };
-        self.stage = Stage::Connected(outcome?);
+        let accepting = std::mem::replace(&mut self.stage, Stage::Connected(outcome?));
+        if let Stage::Accepting { thread, .. } = accepting {
+            // It has said its last word.
+            drop(thread.join());
+        }
         Ok(())
     }
 

@@ -150,12 +150,15 @@ mod tests {
     #[test]
     fn samples_at_the_start_at_every_tick_and_at_the_end() {
         let millisecond = TimeSpan::from_millis;
+        let began = Instant::now();
         let sampler =
             Sampler::start(sources(), None, millisecond(20), millisecond(60_000)).unwrap();
         std::thread::sleep(Duration::from_millis(110));
         let (samples, absent) = sampler.stop();
         assert!(absent.is_empty(), "{absent:?}");
-        assert!((3..=7).contains(&samples.len()), "{} samples", samples.len());
+        // On a busy machine ticks are missed, but never made up for.
+        let most = began.elapsed().as_millis() / 20 + 2;
+        assert!(samples.len() >= 2 && samples.len() as u128 <= most, "{}", samples.len());
         let times: Vec<u64> = samples.iter().map(|sample| sample.monotonic_ns).collect();
         assert!(times.is_sorted(), "{times:?}");
         assert!(samples.iter().all(|sample| sample.cores.is_some() && sample.tcp.is_some()));
