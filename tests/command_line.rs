@@ -1,4 +1,5 @@
 //! The command line: what needs no lab, and every kind of bad input.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod support;
 
@@ -31,7 +32,14 @@ fn plan_shows_cells_order_and_time_and_repeats_by_seed() {
 #[test]
 fn plan_takes_changes_from_the_command_line() {
     let plan = vioperf(&[
-        "plan", "nic-models", "--set", "nic=pcnet", "--set", "streams=1", "--blocks", "5",
+        "plan",
+        "nic-models",
+        "--set",
+        "nic=pcnet",
+        "--set",
+        "streams=1",
+        "--blocks",
+        "5",
     ]);
     let plan = plan.succeeded().stdout;
     assert!(plan.contains("4 cells x 5 blocks = 20 trials"), "{plan}");
@@ -80,7 +88,9 @@ fn schemas_completions_and_man_pages_are_made() {
         assert!(schema["properties"].is_object(), "{of}");
     }
     for shell in ["bash", "zsh", "fish"] {
-        assert!(vioperf(&["completions", shell]).succeeded().stdout.contains("nic") || shell != "bash");
+        assert!(
+            vioperf(&["completions", shell]).succeeded().stdout.contains("nic") || shell != "bash"
+        );
     }
     let folder = tempfile::tempdir().unwrap();
     vioperf(&["man", folder.path().to_str().unwrap()]).succeeded();

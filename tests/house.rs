@@ -1,4 +1,5 @@
 //! The rules of the house that a compiler does not hold.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -40,7 +41,14 @@ fn dependencies_run_one_way() {
 /// The model and the analysis read no file, socket or clock.
 #[test]
 fn the_pure_crates_are_pure() {
-    let impure = ["std::fs", "std::net::Tcp", "std::net::Udp", "std::process", "std::time::Instant", "SystemTime"];
+    let impure = [
+        "std::fs",
+        "std::net::Tcp",
+        "std::net::Udp",
+        "std::process",
+        "std::time::Instant",
+        "SystemTime",
+    ];
     for name in ["model", "analysis"] {
         for (path, text) in sources(&root().join("crates").join(name).join("src")) {
             for word in impure {
@@ -69,6 +77,7 @@ fn the_agent_is_small_and_static() {
     let bytes = fs::read(&agent).expect("`make agent` builds the agent");
     assert!(bytes.len() <= 3 << 20, "the agent has {} bytes, 3 MiB is the most", bytes.len());
     // An ELF with a program interpreter (PT_INTERP) needs a dynamic loader, and a guest has none.
-    let interpreter = bytes.windows(12).any(|window| window == b"/lib64/ld-li" || window == b"/lib/ld-musl");
+    let interpreter =
+        bytes.windows(12).any(|window| window == b"/lib64/ld-li" || window == b"/lib/ld-musl");
     assert!(!interpreter, "the agent is not static");
 }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use vioperf_analysis::analyse;
 use vioperf_lab::sandbox::{self, Entered, Sandbox};
 use vioperf_model::plan::{Costs, Plan};
@@ -13,10 +13,10 @@ use vioperf_model::scenario::Scenario;
 
 use crate::cli::RunArgs;
 use crate::conductor::hypervisor::{GuestFactory, Ingredients};
-use crate::conductor::lab_stage::{self, LabStage};
+use crate::conductor::lab_stage::{self, LabStage, Standing};
 use crate::conductor::schedule::Schedule;
 use crate::exit::{Failure, run_code};
-use crate::interrupt::{Interrupt, Urgency};
+use crate::interrupt::{Interrupt, Urgency, signal_name};
 use crate::output::Output;
 use crate::preflight::{self, Ready};
 use crate::prepare::spoken;
@@ -62,7 +62,7 @@ pub fn execute(args: &RunArgs, output: &Output) -> Result<ExitCode, Failure> {
             }
             Ok(ExitCode::from(u8::try_from(ended.exit_code()).unwrap_or(1)))
         }
-        Entered::Inside(sandbox) => inside(&sandbox, prepared, args, output),
+        Entered::Inside(sandbox) => inside(&sandbox, &prepared, args, output),
     }
 }
 
@@ -86,84 +86,97 @@ fn default_directory(scenario: &Scenario) -> PathBuf {
 /// The part that runs in the sandbox.
 fn inside(
     sandbox: &Sandbox,
-    prepared: Prepared,
+    prepared: &Prepared,
     args: &RunArgs,
     output: &Output,
 ) -> Result<ExitCode, Failure> {
     let interrupt = Interrupt::listen().context("cannot listen for signals")?;
-    let started = Instant::now();
-    let Some(first) = prepared.plan.cells.first() else {
-        return Err(Failure::Usage(anyhow::anyhow!("the scenario has no cell to measure")));
-    };
-    let standing = lab_stage::bring_up(sandbox, first, &interrupt)?;
-    let wanted = &prepared.scenario.guest;
-    let set_up = prepared.ingredients.as_ref().map(|ingredients| {
-        GuestFactory::set_up(standing.lab(), ingredients, wanted, &interrupt, output)
-    });
-    let factory = match set_up.transpose() {
+    let session =
+        Session { sandbox, prepared, interrupt: &interrupt, started: Instant::now(), output };
+    let how = match session.set_up() {
+        Ok((standing, factory)) => session.measure(standing, factory)?,
         Err(_) if interrupt.urgency() > Urgency::None => {
             output.note("interrupted before the first trial: there is nothing to report");
-            let signal = interrupt.signal().map_or("", crate::interrupt::signal_name).to_owned();
-            return Ok(run_code(&RunEnding::Interrupted { signal }, true));
+            return Ok(run_code(&session.interrupted(), true));
         }
-        set_up => set_up?,
+        Err(failure) => return Err(failure),
     };
-    let (directory, how) =
-        measure(sandbox, &prepared, standing, factory, started, &interrupt, output)?;
-    conclude(&directory, &how, args, output)
+    conclude(&prepared.directory, &how, args, output)
 }
 
-/// Measures the plan; when this returns the lab is gone.
-#[expect(clippy::too_many_arguments, reason = "one caller, and each is used once")]
-fn measure(
-    sandbox: &Sandbox,
-    prepared: &Prepared,
-    standing: lab_stage::Standing,
-    factory: Option<GuestFactory>,
+/// A run from within its sandbox.
+struct Session<'a> {
+    sandbox: &'a Sandbox,
+    prepared: &'a Prepared,
+    interrupt: &'a Interrupt,
     started: Instant,
-    interrupt: &Interrupt,
-    output: &Output,
-) -> Result<(PathBuf, RunEnding), Failure> {
-    let Prepared { scenario, plan, .. } = prepared;
-    let emulated = factory.as_ref().is_some_and(GuestFactory::is_emulated);
-    let costs = if emulated { &Costs::TCG } else { &Costs::KVM };
-    let block_estimate = plan.estimate(scenario.guest.reuse, costs)
-        / u32::try_from(plan.blocks.len()).unwrap_or(u32::MAX);
-    let mut info = run_info(prepared, factory.as_ref());
-    let mut directory = RunDirectory::create(&prepared.directory, &info)?;
-    let mut stage = LabStage {
-        sandbox,
-        factory,
-        reuse: scenario.guest.reuse,
-        interrupt,
-        standing: Some(standing),
-        guests_started: 0,
-    };
-    let how = Schedule {
-        plan,
-        repeat: &scenario.repeat,
-        block_estimate,
-        stage: &mut stage,
-        audience: &mut Recorder {
-            directory: &mut directory,
-            output,
-            started,
-            blocks: plan.blocks.len(),
-        },
-        clock: &RunClock { started },
-        interrupt,
-        sequence: 0,
-        never_ready: Vec::new(),
+    output: &'a Output,
+}
+
+impl Session<'_> {
+    fn interrupted(&self) -> RunEnding {
+        let signal = self.interrupt.signal().map_or("a signal", signal_name);
+        RunEnding::Interrupted { signal: signal.to_owned() }
     }
-    .run();
-    output.status("");
-    drop(stage);
-    info.ended = Some(RunEnd { at: now(), how: how.clone() });
-    if let Err(error) = directory.write_info(&info) {
-        // The records stand; a reader sees a run that did not end.
-        output.warning(error);
+
+    /// Makes the first lab, and what guests start from.
+    fn set_up(&self) -> Result<(Standing, Option<GuestFactory>), Failure> {
+        let Prepared { scenario, plan, ingredients, .. } = self.prepared;
+        let Some(first) = plan.cells.first() else {
+            return Err(Failure::Usage(anyhow!("the scenario has no cell to measure")));
+        };
+        let standing = lab_stage::bring_up(self.sandbox, first, self.interrupt)?;
+        let factory = ingredients.as_ref().map(|ingredients| {
+            let lab = standing.lab();
+            GuestFactory::set_up(lab, ingredients, &scenario.guest, self.interrupt, self.output)
+        });
+        Ok((standing, factory.transpose()?))
     }
-    Ok((directory.path().to_owned(), how))
+
+    /// Measures the plan and stores it; when this returns the lab is gone.
+    fn measure(
+        &self,
+        standing: Standing,
+        factory: Option<GuestFactory>,
+    ) -> Result<RunEnding, Failure> {
+        let Prepared { scenario, plan, .. } = self.prepared;
+        let (output, started) = (self.output, self.started);
+        let emulated = factory.as_ref().is_some_and(GuestFactory::is_emulated);
+        let costs = if emulated { &Costs::TCG } else { &Costs::KVM };
+        let blocks = plan.blocks.len();
+        let block_estimate = plan.estimate(scenario.guest.reuse, costs)
+            / u32::try_from(blocks).unwrap_or(u32::MAX).max(1);
+        let mut info = run_info(self.prepared, factory.as_ref());
+        let mut directory = RunDirectory::create(&self.prepared.directory, &info)?;
+        let mut stage = LabStage {
+            sandbox: self.sandbox,
+            factory,
+            reuse: scenario.guest.reuse,
+            interrupt: self.interrupt,
+            standing: Some(standing),
+            guests_started: 0,
+        };
+        let how = Schedule {
+            plan,
+            repeat: &scenario.repeat,
+            block_estimate,
+            stage: &mut stage,
+            audience: &mut Recorder { directory: &mut directory, output, started, blocks },
+            clock: &RunClock { started },
+            interrupt: self.interrupt,
+            sequence: 0,
+            never_ready: Vec::new(),
+        }
+        .run();
+        output.status("");
+        drop(stage);
+        info.ended = Some(RunEnd { at: now(), how: how.clone() });
+        if let Err(error) = directory.write_info(&info) {
+            // The records stand; a reader sees a run that did not end.
+            output.warning(error);
+        }
+        Ok(how)
+    }
 }
 
 fn run_info(prepared: &Prepared, factory: Option<&GuestFactory>) -> RunInfo {
