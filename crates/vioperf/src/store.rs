@@ -105,11 +105,6 @@ impl RunDirectory {
         Ok(directory)
     }
 
-    /// The directory.
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
     /// Replaces `run.json`.
     ///
     /// # Errors
