@@ -91,7 +91,7 @@ pub fn repeat_command(run: &RunInfo) -> Option<String> {
         }
     }
     if run.scenario.repeat.seed.is_none() {
-        words.push(format!("--set repeat.seed={}", run.plan.seed));
+        words.push(format!("--seed {}", run.plan.seed));
     }
     Some(words.join(" "))
 }
@@ -117,10 +117,9 @@ mod tests {
         let mut run = Synthetic::tcg().run;
         run.command_line.extend(["it's", "--out", "a b", "--out=c"].map(String::from));
         let command = repeat_command(&run).unwrap();
-        let expected =
-            r"vioperf run nic-models --set workload.duration=2s 'it'\''s' --set repeat.seed=42";
+        let expected = r"vioperf run nic-models --set workload.duration=2s 'it'\''s' --seed 42";
         assert_eq!(command, expected);
         run.scenario.repeat.seed = Some(42);
-        assert!(!repeat_command(&run).unwrap().contains("repeat.seed"));
+        assert!(!repeat_command(&run).unwrap().contains("--seed"));
     }
 }
