@@ -163,7 +163,10 @@ pub fn prove_kvm<E: fmt::Display + Send>(
     });
     match tried {
         Ok(took) => Proof::Works(took),
-        Err(error) => Proof::Fails(error.fault.to_string()),
+        Err(error) => Proof::Fails(match error.qemu_said.last() {
+            Some(said) => format!("{}: {said}", error.fault),
+            None => error.fault.to_string(),
+        }),
     }
 }
 
