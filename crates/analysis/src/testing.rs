@@ -342,7 +342,7 @@ fn host(cell: &Cell, course: &Course) -> Party {
             tid,
             name: name.into(),
             on_cpu_ns: whole(percent / 100.0 * seconds * 1e9),
-            waiting_ns: 0,
+            waiting_ns: Some(0),
         };
         let threads = vec![
             thread(900, "qemu-system-x86", course.main_loop),

@@ -54,9 +54,11 @@ impl QemuReading {
     pub fn of(window: Result<&Window<'_>, Absent>) -> Self {
         match window.and_then(|window| read(window, |process| process == QEMU)) {
             Ok(threads) => {
-                let waiting = threads.iter().map(|thread| thread.waiting_percent).sum();
+                let waiting: Option<f64> = threads.iter().map(|t| t.waiting_percent).sum();
+                let waiting_percent_of_core =
+                    waiting.ok_or_else(|| "the host's kernel does not tell it".into());
                 let by_task = threads.iter().map(|t| (t.task, t.on_cpu_percent)).collect();
-                Self { by_task: Ok(by_task), waiting_percent_of_core: Ok(waiting) }
+                Self { by_task: Ok(by_task), waiting_percent_of_core }
             }
             Err(reason) => {
                 Self { by_task: Err(reason.clone()), waiting_percent_of_core: Err(reason) }
@@ -93,14 +95,31 @@ pub fn watched_processes<'a>(window: &Window<'a>) -> BTreeSet<&'a str> {
 struct Thread {
     task: Task,
     on_cpu_percent: f64,
-    waiting_percent: f64,
+    /// Absent where the kernel does not tell.
+    waiting_percent: Option<f64>,
+}
+
+/// On a CPU and waiting for one, in nanoseconds.
+#[derive(Clone, Copy)]
+struct Times {
+    on_cpu: u64,
+    waiting: Option<u64>,
+}
+
+impl Times {
+    const ZERO: Self = Self { on_cpu: 0, waiting: Some(0) };
+
+    fn is_before(&self, later: &Self) -> bool {
+        self.on_cpu <= later.on_cpu
+            && self.waiting.zip(later.waiting).is_none_or(|(earlier, later)| earlier <= later)
+    }
 }
 
 /// A thread's times when first and last seen.
 struct Seen<'a> {
     name: &'a str,
-    from: (u64, u64),
-    until: (u64, u64),
+    from: Times,
+    until: Times,
 }
 
 fn read(window: &Window<'_>, wanted: impl Fn(&str) -> bool) -> Result<Vec<Thread>, Absent> {
@@ -121,8 +140,12 @@ fn read(window: &Window<'_>, wanted: impl Fn(&str) -> bool) -> Result<Vec<Thread
     let scale = 100.0 / 1e9 / window.seconds;
     let thread = |((process, tid), seen): (&(&str, i32), &Seen<'_>)| Thread {
         task: task_of(seen.name, main.get(process) == Some(tid)),
-        on_cpu_percent: (seen.until.0 - seen.from.0) as f64 * scale,
-        waiting_percent: (seen.until.1 - seen.from.1) as f64 * scale,
+        on_cpu_percent: (seen.until.on_cpu - seen.from.on_cpu) as f64 * scale,
+        waiting_percent: seen
+            .until
+            .waiting
+            .zip(seen.from.waiting)
+            .map(|(until, from)| (until - from) as f64 * scale),
     };
     Ok(seen.iter().map(thread).collect())
 }
@@ -132,15 +155,15 @@ fn note<'a>(
     thread: &'a ThreadTimes,
     in_first_sample: bool,
 ) -> Result<(), Absent> {
-    let now = (thread.on_cpu_ns, thread.waiting_ns);
+    let now = Times { on_cpu: thread.on_cpu_ns, waiting: thread.waiting_ns };
     // A thread that appears later was born inside the window: all its time belongs to it.
-    let from = if in_first_sample { now } else { (0, 0) };
+    let from = if in_first_sample { now } else { Times::ZERO };
     let entry = seen.entry((thread.process.as_str(), thread.tid)).or_insert(Seen {
         name: &thread.name,
         from,
         until: from,
     });
-    if now.0 < entry.until.0 || now.1 < entry.until.1 {
+    if !entry.until.is_before(&now) {
         return Err(format!("threads: time of {} ran backwards", thread.tid).into());
     }
     entry.until = now;
@@ -157,7 +180,13 @@ mod tests {
     use crate::testing::{party_with_samples, timeline};
 
     fn thread(tid: i32, name: &str, on_cpu_ns: u64) -> ThreadTimes {
-        ThreadTimes { process: "qemu".into(), tid, name: name.into(), on_cpu_ns, waiting_ns: 0 }
+        ThreadTimes {
+            process: "qemu".into(),
+            tid,
+            name: name.into(),
+            on_cpu_ns,
+            waiting_ns: Some(0),
+        }
     }
 
     fn sample(monotonic_ns: u64, threads: Vec<ThreadTimes>) -> Sample {

@@ -112,8 +112,10 @@ pub struct ThreadTimes {
     pub name: String,
     /// Time on a CPU in nanoseconds (`/proc/PID/task/TID/schedstat`, first field).
     pub on_cpu_ns: u64,
-    /// Time runnable but waiting for a CPU in nanoseconds (`schedstat`, second field).
-    pub waiting_ns: u64,
+    /// Time runnable but waiting for a CPU in nanoseconds (`schedstat`, second field); absent where
+    /// the kernel does not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waiting_ns: Option<u64>,
 }
 
 /// What a node hands over after a trial.

@@ -140,9 +140,12 @@ impl Thread {
 
     fn read(&mut self, label: &str, tid: i32, accounting: Accounting) -> Option<ThreadTimes> {
         let (on_cpu_ns, waiting_ns) = match accounting {
-            Accounting::Schedstat => parse_schedstat(self.times.read().ok()?)?,
+            Accounting::Schedstat => {
+                let (on_cpu_ns, waiting_ns) = parse_schedstat(self.times.read().ok()?)?;
+                (on_cpu_ns, Some(waiting_ns))
+            }
             Accounting::Stat { tick_ns } => {
-                (parse_stat(self.times.read().ok()?)?.checked_mul(tick_ns)?, 0)
+                (parse_stat(self.times.read().ok()?)?.checked_mul(tick_ns)?, None)
             }
         };
         // A name is bytes of the thread's choice; it is read anew as threads are named after birth.
@@ -198,7 +201,7 @@ mod tests {
         assert!(absent.is_empty());
         let times = reader.read();
         assert_eq!(times.len(), 2);
-        assert_eq!((times[0].tid, times[0].on_cpu_ns, times[0].waiting_ns), (7, 100, 20));
+        assert_eq!((times[0].tid, times[0].on_cpu_ns, times[0].waiting_ns), (7, 100, Some(20)));
         assert_eq!(times[1].name, "CPU 0/\u{fffd}");
         write_thread(proc, "9", b"worker\n", "schedstat", "1 1 1\n");
         fs::remove_dir_all(proc.join("7/task/8")).unwrap();
