@@ -5,10 +5,13 @@ use std::env;
 use std::ffi::OsString;
 use std::fmt;
 use std::io::{self, Read};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use nix::sys::prctl::set_pdeathsig;
+use nix::sys::signal::Signal;
 use vioperf_model::nic::NicModel;
 
 use crate::namespace::end;
@@ -188,13 +191,13 @@ fn locate(given: Option<&Path>) -> Result<PathBuf, QemuError> {
 /// Runs the program and returns what it printed, both streams after each other.
 fn ask(path: &Path, arguments: &[&str]) -> Result<String, QemuError> {
     let failed = |source| QemuError::Run { path: path.to_owned(), source };
-    let mut child = Command::new(path)
-        .args(arguments)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .map_err(failed)?;
+    let mut command = Command::new(path);
+    command.args(arguments);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    // There is no sandbox yet that would take it along when vioperf is killed.
+    // SAFETY: between fork and exec only one system call is made, nothing is allocated or locked.
+    unsafe { command.pre_exec(|| Ok(set_pdeathsig(Signal::SIGKILL)?)) };
+    let mut child = command.spawn().map_err(failed)?;
     let outputs = [
         child.stdout.take().map(|stream| Box::new(stream) as Box<dyn Read + Send>),
         child.stderr.take().map(|stream| Box::new(stream) as Box<dyn Read + Send>),
