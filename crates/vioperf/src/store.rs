@@ -7,6 +7,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 
+use nix::unistd::{AccessFlags, eaccess};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use vioperf_model::record::{RunInfo, SCHEMA_VERSION, TrialRecord};
@@ -65,15 +66,37 @@ fn advice(error: &io::Error) -> &'static str {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
             "; make room, or give --out on another disk"
         }
-        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
-            "; give --out a directory that you may write"
-        }
+        io::ErrorKind::PermissionDenied
+        | io::ErrorKind::ReadOnlyFilesystem
+        | io::ErrorKind::NotADirectory => "; give --out a directory that you may write",
         _ => "",
     }
 }
 
 fn io_error<'a>(action: &'static str, path: &'a Path) -> impl FnOnce(io::Error) -> StoreError + 'a {
     move |source| StoreError::Io { action, path: path.to_owned(), source }
+}
+
+/// Whether a run is stored there.
+pub fn holds_run(path: &Path) -> bool {
+    path.join(RUN_FILE).exists()
+}
+
+/// Asks whether a run can be stored there, before anything is made.
+///
+/// # Errors
+/// [`StoreError::Taken`] when a run is there already, else what the system would refuse.
+pub fn check_vacant(path: &Path) -> Result<(), StoreError> {
+    if holds_run(path) || path.join(TRIALS_FILE).exists() {
+        return Err(StoreError::Taken(path.to_owned()));
+    }
+    let here = Path::new(".");
+    let nearest = path.ancestors().find(|above| above.exists()).unwrap_or(here);
+    let writable = match nearest.is_dir() {
+        true => eaccess(nearest, AccessFlags::W_OK | AccessFlags::X_OK).map_err(io::Error::from),
+        false => Err(io::ErrorKind::NotADirectory.into()),
+    };
+    writable.map_err(io_error("create the run directory", path))
 }
 
 /// A run directory being written.
@@ -90,9 +113,8 @@ impl RunDirectory {
     /// [`StoreError::Taken`] when a run is there already, else what the system refused.
     pub fn create(path: &Path, info: &RunInfo) -> Result<Self, StoreError> {
         fs::create_dir_all(path).map_err(io_error("create the run directory", path))?;
-        let run_file = path.join(RUN_FILE);
         let trials_file = path.join(TRIALS_FILE);
-        if run_file.exists() || trials_file.exists() {
+        if holds_run(path) || trials_file.exists() {
             return Err(StoreError::Taken(path.to_owned()));
         }
         let trials = OpenOptions::new()

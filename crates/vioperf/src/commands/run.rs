@@ -44,9 +44,7 @@ pub fn execute(args: &RunArgs, output: &Output) -> Result<ExitCode, Failure> {
     }
     let plan = prepare::plan(&scenario);
     let directory = args.out.clone().unwrap_or_else(|| default_directory(&scenario));
-    if directory.join(store::RUN_FILE).exists() {
-        return Err(Failure::Usage(store::StoreError::Taken(directory).into()));
-    }
+    store::check_vacant(&directory).map_err(|error| Failure::Usage(error.into()))?;
     let costs = prepare::likely_costs(scenario.guest.accel);
     announce(&scenario, &plan, costs, output);
     let prepared =
@@ -57,8 +55,12 @@ pub fn execute(args: &RunArgs, output: &Output) -> Result<ExitCode, Failure> {
         Entered::Guard(ended) => {
             if let Some(message) = ended.message() {
                 output.error(message);
-                let directory = prepared.directory.display();
-                output.note(format_args!("what was finished is kept: vioperf report {directory}"));
+                if store::holds_run(&prepared.directory) {
+                    let directory = prepared.directory.display();
+                    output.note(format_args!(
+                        "what was finished is kept: vioperf report {directory}"
+                    ));
+                }
             }
             Ok(ExitCode::from(u8::try_from(ended.exit_code()).unwrap_or(1)))
         }
