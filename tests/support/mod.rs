@@ -1,6 +1,11 @@
 //! What the end-to-end tests share: the real binary, and looking for what it left behind.
 #![allow(dead_code, reason = "each test program uses a part")]
 
+pub mod running;
+pub mod traces;
+pub mod world;
+
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
@@ -16,6 +21,7 @@ pub fn vioperf(arguments: &[&str]) -> Finished {
 #[derive(Debug)]
 pub struct Finished {
     pub code: Option<i32>,
+    pub signal: Option<i32>,
     pub stdout: String,
     pub stderr: String,
 }
@@ -24,6 +30,7 @@ impl Finished {
     pub fn of(output: Output) -> Self {
         Self {
             code: output.status.code(),
+            signal: output.status.signal(),
             stdout: String::from_utf8(output.stdout).unwrap(),
             stderr: String::from_utf8(output.stderr).unwrap(),
         }

@@ -1,0 +1,233 @@
+//! A vioperf that runs: what it says, its processes, and its end, all within a bound.
+
+use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill, killpg};
+use nix::unistd::Pid;
+
+use super::Finished;
+use super::traces::{self, Host, TOKEN};
+
+/// No run of a test takes longer; under software emulation on a busy machine the longest takes a
+/// third of it.
+const BOUND: Duration = Duration::from_secs(150);
+
+/// How often something that is waited for is looked at.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// Bytes through a guest's tap that only a load under way explains.
+const TRAFFIC_BYTES: u64 = 400_000;
+
+/// A running vioperf; what is left of it when a test fails is killed.
+pub struct Run {
+    child: Child,
+    token: String,
+    host: Host,
+    namespaces: BTreeSet<String>,
+    deadline: Instant,
+    lines: Receiver<String>,
+    said: String,
+    stdout: Option<JoinHandle<String>>,
+}
+
+impl Run {
+    /// Starts it, leading a process group of its own.
+    pub fn start(mut command: Command) -> Self {
+        command.process_group(0);
+        Self::start_as_it_is(command)
+    }
+
+    /// Starts it.
+    pub fn start_as_it_is(mut command: Command) -> Self {
+        let host = Host::look();
+        let number = std::sync::atomic::AtomicU32::fetch_add(&NUMBER, 1, ORDER);
+        let token = format!("{}-{number}", std::process::id());
+        command.env(TOKEN, &token).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut stdout = child.stdout.take().unwrap();
+        let stdout = thread::spawn(move || {
+            let mut text = String::new();
+            stdout.read_to_string(&mut text).unwrap();
+            text
+        });
+        let stderr = BufReader::new(child.stderr.take().unwrap());
+        let (tell, lines) = channel();
+        thread::spawn(move || {
+            for line in stderr.lines() {
+                // A run that failed is not listened to any more.
+                let _ = tell.send(line.unwrap());
+            }
+        });
+        let deadline = Instant::now() + BOUND;
+        let (namespaces, said, stdout) = (BTreeSet::new(), String::new(), Some(stdout));
+        Self { child, token, host, namespaces, deadline, lines, said, stdout }
+    }
+
+    /// The process that was started.
+    pub fn outer(&self) -> Pid {
+        Pid::from_raw(self.child.id().cast_signed())
+    }
+
+    /// Sends it a signal.
+    pub fn signal(&self, signal: Signal) {
+        kill(self.outer(), signal).unwrap();
+    }
+
+    /// Sends its process group a signal.
+    pub fn signal_group(&self, signal: Signal) {
+        killpg(self.outer(), signal).unwrap();
+    }
+
+    /// Reads on until it says `word`.
+    pub fn until(&mut self, word: &str) {
+        loop {
+            let left = self.deadline.saturating_duration_since(Instant::now());
+            match self.lines.recv_timeout(left) {
+                Ok(line) => {
+                    self.said.push_str(&line);
+                    self.said.push('\n');
+                    if line.contains(word) {
+                        self.note_namespaces();
+                        return;
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => self.fail(&format!("it never said `{word}`")),
+                Err(RecvTimeoutError::Disconnected) => {
+                    self.fail(&format!("it ended and never said `{word}`"));
+                }
+            }
+        }
+    }
+
+    /// Looks again and again until there is something.
+    pub fn until_some<T>(&mut self, what: &str, look: impl Fn(&Self) -> Option<T>) -> T {
+        loop {
+            if let Some(found) = look(self) {
+                self.note_namespaces();
+                return found;
+            }
+            if Instant::now() >= self.deadline || self.child.try_wait().unwrap().is_some() {
+                self.fail(&format!("there never was {what}"));
+            }
+            thread::sleep(LOOK);
+        }
+    }
+
+    /// PID 1 of the lab.
+    pub fn inner(&self) -> Option<Pid> {
+        traces::processes(&self.token)
+            .into_iter()
+            .find(|pid| {
+                let status = std::fs::read_to_string(format!("/proc/{pid}/status"));
+                let status = status.unwrap_or_default();
+                let ids = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
+                let ids: Vec<&str> = ids.unwrap_or_default().split_ascii_whitespace().collect();
+                ids.len() > 1 && ids.last() == Some(&"1")
+            })
+            .map(Pid::from_raw)
+    }
+
+    /// A process of the run whose program has this name.
+    pub fn running(&self, program: &str) -> Option<Pid> {
+        self.process(|line| line.first().is_some_and(|first| first.ends_with(program)))
+    }
+
+    /// The QEMU that boots the guest from which others are restored.
+    pub fn booting_qemu(&self) -> Option<Pid> {
+        self.process(|line| line.contains(&"-append".to_owned()) && !is_restored(line))
+    }
+
+    /// The QEMU of a guest that is restored from a snapshot, other than `old`.
+    pub fn restored_qemu(&self, old: Option<Pid>) -> Option<Pid> {
+        self.process(is_restored).filter(|pid| Some(*pid) != old)
+    }
+
+    fn process(&self, wanted: impl Fn(&[String]) -> bool) -> Option<Pid> {
+        let wanted = |pid: &i32| wanted(&traces::command_line(*pid));
+        let found = traces::processes(&self.token).into_iter().filter(wanted);
+        found.max_by_key(|&pid| traces::started(pid)).map(Pid::from_raw)
+    }
+
+    /// Waits until the load runs through a guest's NIC; gives its QEMU.
+    pub fn until_in_trial(&mut self, old: Option<Pid>) -> Pid {
+        self.until_some("a load through a guest", |run| {
+            let qemu = run.restored_qemu(old)?;
+            let inside = traces::interfaces_in(&run.inner()?.to_string());
+            let busy =
+                |(name, bytes): &(String, u64)| name.starts_with("tap") && *bytes > TRAFFIC_BYTES;
+            inside.iter().any(busy).then_some(qemu)
+        })
+    }
+
+    /// Waits for the end, looks that nothing is left on the machine, and tells how it ended.
+    #[track_caller]
+    pub fn ends(mut self) -> Finished {
+        let status = self.wait();
+        let stdout = self.stdout.take().map(|reader| reader.join().unwrap()).unwrap_or_default();
+        while let Ok(line) = self.lines.recv() {
+            self.said.push_str(&line);
+            self.said.push('\n');
+        }
+        self.host.assert_unchanged(&self.token, &self.namespaces);
+        let stderr = std::mem::take(&mut self.said);
+        Finished { code: status.code(), signal: status.signal(), stdout, stderr }
+    }
+
+    fn wait(&mut self) -> ExitStatus {
+        let mut note_at = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status;
+            }
+            if Instant::now() >= self.deadline {
+                self.fail("it does not end");
+            }
+            if Instant::now() >= note_at {
+                self.note_namespaces();
+                note_at = Instant::now() + Duration::from_millis(200);
+            }
+            thread::sleep(LOOK);
+        }
+    }
+
+    fn note_namespaces(&mut self) {
+        let own = traces::processes(&self.token);
+        self.namespaces.extend(own.into_iter().flat_map(traces::namespaces_of));
+    }
+
+    fn fail(&mut self, reason: &str) -> ! {
+        self.kill_all();
+        while let Ok(line) = self.lines.recv_timeout(Duration::from_secs(2)) {
+            self.said.push_str(&line);
+            self.said.push('\n');
+        }
+        panic!("{reason}; it said:\n{}", self.said);
+    }
+
+    fn kill_all(&mut self) {
+        for pid in traces::processes(&self.token) {
+            // Gone meanwhile is as good.
+            let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
+        }
+        let _ = self.child.wait();
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        self.kill_all();
+    }
+}
+
+static NUMBER: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+const ORDER: std::sync::atomic::Ordering = std::sync::atomic::Ordering::Relaxed;
+
+fn is_restored(line: &[String]) -> bool {
+    line.iter().any(|word| word == "-incoming")
+}
