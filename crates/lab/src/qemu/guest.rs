@@ -193,6 +193,19 @@ impl Guest {
         self.machine.fault()
     }
 
+    /// The same for a guest that has just closed its channel: QEMU is seen to have ended, and the
+    /// console to end with a panic, a moment later.
+    pub fn fault_within(&mut self, bound: Duration) -> Option<Fault> {
+        let deadline = Instant::now() + bound;
+        loop {
+            let fault = self.fault();
+            if fault.is_some() || Instant::now() >= deadline {
+                return fault;
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
     /// True while nothing is seen to be wrong with it.
     pub fn is_alive(&mut self) -> bool {
         self.fault().is_none()

@@ -26,6 +26,9 @@ use crate::interrupt::{Interrupt, Urgency};
 /// How long a namespace's node may take to start.
 const NODE_START: Duration = Duration::from_secs(10);
 
+/// How long after a guest's channel closed it may take until QEMU is seen to have ended.
+const DEATH_SHOWS: Duration = Duration::from_secs(1);
+
 /// The lab's network is RFC 2544's range for benchmarks, which no real network uses.
 const PREFIX_LENGTH: u8 = 16;
 const PEER: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
@@ -130,7 +133,11 @@ impl Stage for LabStage<'_> {
             Err(error) => {
                 let mut failed = Failed::of_node(&error);
                 if let Some(standing_guest) = &mut standing.guest {
-                    if let Some(fault) = standing_guest.guest.fault() {
+                    let patience = match error {
+                        NodeError::Channel { .. } => DEATH_SHOWS,
+                        _ => Duration::ZERO,
+                    };
+                    if let Some(fault) = standing_guest.guest.fault_within(patience) {
                         failed.reason = format!("{fault} ({})", failed.reason);
                     }
                     failed.console_tail = standing_guest.guest.console_tail();
