@@ -1,6 +1,7 @@
 //! What the end-to-end tests share: the real binary, and looking for what it left behind.
 #![allow(dead_code, reason = "each test program uses a part")]
 
+pub mod mounts;
 pub mod running;
 pub mod traces;
 pub mod world;
