@@ -72,6 +72,9 @@ pub struct Link {
     pub running: bool,
     /// What the driver says of it.
     pub oper_state: OperState,
+    /// Queueing discipline; `noop` throws every packet away, and stands until the kernel has noticed
+    /// the carrier of a link that is up.
+    pub qdisc: Option<String>,
     /// `veth`, `bridge`, `tun`…; nothing for hardware and its imitations.
     pub kind: Option<String>,
     /// Index of the bridge (or bond…) it is a port of.
@@ -357,6 +360,7 @@ fn link_of(message: RouteNetlinkMessage) -> Option<Link> {
         carrier: flags.contains(LinkFlags::LowerUp),
         running: flags.contains(LinkFlags::Running),
         oper_state: OperState::Unknown,
+        qdisc: None,
         kind: None,
         master: None,
         tx_queues: None,
@@ -368,6 +372,7 @@ fn link_of(message: RouteNetlinkMessage) -> Option<Link> {
             LinkAttribute::IfName(name) => link.name = name,
             LinkAttribute::Address(bytes) => link.mac = bytes.try_into().ok().map(Mac),
             LinkAttribute::Mtu(mtu) => link.mtu = mtu,
+            LinkAttribute::Qdisc(name) => link.qdisc = Some(name),
             LinkAttribute::OperState(state) => link.oper_state = oper_state(state),
             LinkAttribute::Controller(index) => link.master = Some(index),
             LinkAttribute::NumTxQueues(queues) => link.tx_queues = Some(queues),

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use vioperf_model::sample::{InterfaceFacts, QueueCounts};
 use vioperf_model::wire::{InterfaceConfig, InterfaceSelector};
-use vioperf_netlink::{Address, Link, Mac, NetlinkError, OperState, Socket};
+use vioperf_netlink::{Address, Link, Mac, NetlinkError, Socket};
 
 /// Time between two looks at an interface that is awaited.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
@@ -153,13 +153,10 @@ fn await_carrier(
     }
 }
 
-/// Some drivers never say "up" but leave the state unknown; then the running flag decides.
+/// Whether packets pass. Not by the operational state, which the kernel brings up to date only once a
+/// second (net/core/link_watch.c): a carrier and a queueing discipline are all that a packet needs.
 fn has_carrier(link: &Link) -> bool {
-    match link.oper_state {
-        OperState::Up => true,
-        OperState::Unknown => link.running,
-        _ => false,
-    }
+    link.carrier && link.qdisc.as_deref() != Some("noop")
 }
 
 /// What an interface is now; what its driver does not tell is absent with the reason.
