@@ -10,7 +10,7 @@ use std::fs::{self, OpenOptions};
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 use vioperf_model::scenario::Accel;
@@ -19,6 +19,9 @@ use super::{BootImage, Hypervisor, Qemu, Shape, snapshot};
 
 /// How long the guest may take that proves KVM; under a KVM that works it takes about one second.
 pub const PROOF_BOUND: Duration = Duration::from_secs(10);
+
+/// How long it is remembered that no guest ran under KVM.
+const NO_HOLDS_FOR: Duration = Duration::from_secs(24 * 3600);
 
 /// KVM's device.
 pub const KVM_DEVICE: &str = "/dev/kvm";
@@ -127,7 +130,8 @@ pub fn decide(
         }
     };
     // A cache that cannot be written costs the proof again the next time, nothing else.
-    let _ = memory.keep(key, Remembered { accelerator, reason: reason.clone() });
+    let proved_at_unix_s = unix_s();
+    let _ = memory.keep(key, Remembered { accelerator, reason: reason.clone(), proved_at_unix_s });
     Ok(verdict(accelerator, Basis::Proved, reason))
 }
 
@@ -204,6 +208,21 @@ pub struct Memory {
 struct Remembered {
     accelerator: Accelerator,
     reason: String,
+    /// When it was proved, in seconds since the Unix epoch.
+    proved_at_unix_s: u64,
+}
+
+impl Remembered {
+    /// That a guest answered stays true. That none did may have had to do with that moment (a busy
+    /// machine), so it is tried again the next day.
+    fn holds_at(&self, now_unix_s: u64) -> bool {
+        self.accelerator == Accelerator::Kvm
+            || now_unix_s.saturating_sub(self.proved_at_unix_s) < NO_HOLDS_FOR.as_secs()
+    }
+}
+
+fn unix_s() -> u64 {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
 impl Memory {
@@ -213,19 +232,8 @@ impl Memory {
         Self { file: cache.join(FILE_NAME) }
     }
 
-    /// Forgets every verdict.
-    ///
-    /// # Errors
-    /// When the file is there and cannot be removed.
-    pub fn forget(&self) -> io::Result<()> {
-        match fs::remove_file(&self.file) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            _ => Ok(()),
-        }
-    }
-
     fn recall(&self, key: &Key) -> Option<Remembered> {
-        self.read().remove(&key.0)
+        self.read().remove(&key.0).filter(|known| known.holds_at(unix_s()))
     }
 
     /// What does not parse counts as nothing remembered.
@@ -285,12 +293,11 @@ mod tests {
     #[test]
     fn a_proof_is_paid_for_once_and_again_after_a_change() {
         let cache = tempfile::tempdir().unwrap();
-        let memory = Memory::in_directory(&cache.path().join("new"));
         for (proof, accelerator) in [
             (Proof::Works(Duration::from_millis(900)), Accelerator::Kvm),
             (Proof::Fails("an internal error\nconsole: …".into()), Accelerator::Tcg),
         ] {
-            memory.forget().unwrap();
+            let memory = Memory::in_directory(&cache.path().join(accelerator.to_string()));
             let first = decide(Accel::Auto, Ok(()), &memory, &key(), || proof.clone()).unwrap();
             assert_eq!((first.accelerator, first.basis), (accelerator, Basis::Proved));
             assert!(!first.reason.contains("console"), "{}", first.reason);
@@ -301,6 +308,19 @@ mod tests {
             let third = decide(Accel::Auto, Ok(()), &memory, &changed, || proof).unwrap();
             assert_eq!(third.basis, Basis::Proved);
         }
+    }
+
+    #[test]
+    fn that_kvm_does_not_work_is_tried_again_the_next_day() {
+        let remembered = |accelerator| Remembered {
+            accelerator,
+            reason: String::new(),
+            proved_at_unix_s: 1_000_000,
+        };
+        let day = NO_HOLDS_FOR.as_secs();
+        assert!(remembered(Accelerator::Tcg).holds_at(1_000_000 + day - 1));
+        assert!(!remembered(Accelerator::Tcg).holds_at(1_000_000 + day));
+        assert!(remembered(Accelerator::Kvm).holds_at(1_000_000 + 100 * day));
     }
 
     #[test]
