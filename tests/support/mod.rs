@@ -3,6 +3,7 @@
 
 pub mod mounts;
 pub mod running;
+pub mod schema;
 pub mod traces;
 pub mod world;
 
