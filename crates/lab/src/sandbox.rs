@@ -45,7 +45,8 @@ pub enum Entered {
 #[derive(Debug)]
 pub struct Sandbox {
     sysfs_is_own: bool,
-    _private: (),
+    /// The signal mask from before the split.
+    mask: SigSet,
 }
 
 /// Why no sandbox could be made.
@@ -103,8 +104,8 @@ pub enum SandboxError {
 /// Splits the program; returns twice, as [`Entered`] says. Call it before any thread is started.
 ///
 /// The inner process is PID 1 of its namespace, and the kernel throws away every signal that PID 1
-/// has no handler for: install handlers for SIGINT, SIGTERM and SIGHUP right after this returned, or
-/// only SIGKILL ends it.
+/// has no handler for. So those that the guard hands on are blocked in it: install handlers for
+/// SIGINT, SIGTERM and SIGHUP, then call [`Sandbox::unblock_signals`]. Until then only SIGKILL ends it.
 ///
 /// # Errors
 /// [`SandboxError`], in the one process or in the inner one: say it and exit, a guard that waits
@@ -131,7 +132,7 @@ pub fn enter() -> Result<Entered, SandboxError> {
         }
         ForkResult::Child => {
             drop(guards_end);
-            furnish(&guard_lives, &before).map(Entered::Inside)
+            furnish(&guard_lives, before).map(Entered::Inside)
         }
     }
 }
@@ -142,6 +143,15 @@ impl Sandbox {
     #[must_use]
     pub fn sysfs_is_own(&self) -> bool {
         self.sysfs_is_own
+    }
+
+    /// Lets signals come, also those that were sent since the split, now that there are handlers.
+    ///
+    /// # Errors
+    /// [`SandboxError::Process`], which does not happen.
+    pub fn unblock_signals(&self) -> Result<(), SandboxError> {
+        sigprocmask(SigmaskHow::SIG_SETMASK, Some(&self.mask), None)
+            .map_err(process("unblock signals"))
     }
 
     /// Waits for processes whose parent ended before them and that nobody else will wait for.
@@ -187,14 +197,13 @@ fn become_root_of_a_user_namespace() -> Result<(), SandboxError> {
 }
 
 /// Ties the inner process to the guard's life and gives it namespaces and file systems.
-fn furnish(guard_lives: &OwnedFd, mask: &SigSet) -> Result<Sandbox, SandboxError> {
+fn furnish(guard_lives: &OwnedFd, mask: SigSet) -> Result<Sandbox, SandboxError> {
     prctl::set_pdeathsig(Signal::SIGKILL).map_err(process("tie the lab to its guard"))?;
     leave_the_group().map_err(process("leave the process group"))?;
     if is_dead(guard_lives) {
         // The guard died before the line above: nobody is left to tell.
         std::process::exit(1);
     }
-    sigprocmask(SigmaskHow::SIG_SETMASK, Some(mask), None).map_err(process("unblock signals"))?;
     let both = CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWNET;
     forbidden(unshare(both), "mount and network namespaces")?;
     keep_mounts_private()?;
@@ -208,7 +217,7 @@ fn furnish(guard_lives: &OwnedFd, mask: &SigSet) -> Result<Sandbox, SandboxError
     let mut socket = Socket::open()?;
     let loopback = socket.link_by_name("lo")?.index;
     socket.set_up(loopback)?;
-    Ok(Sandbox { sysfs_is_own, _private: () })
+    Ok(Sandbox { sysfs_is_own, mask })
 }
 
 /// Out of the guard's process group, so that what a terminal or `kill -PGID` sends to the group

@@ -1,5 +1,5 @@
-//! Ctrl-C and SIGTERM: once ends the run after the trial, twice (or SIGTERM) ends it now. Either
-//! way what was finished is reported.
+//! Ctrl-C and SIGTERM: once ends the run after the trial, twice (or SIGTERM, SIGHUP, Ctrl-\) ends it
+//! now. Either way what was finished is reported.
 
 use std::io;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 /// How urgently the run is asked to end.
@@ -46,7 +46,7 @@ impl Interrupt {
     pub fn listen() -> io::Result<Self> {
         let interrupt = Self::default();
         let state = Arc::clone(&interrupt.state);
-        let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
+        let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT])?;
         thread::Builder::new().name("signals".into()).spawn(move || {
             for signal in signals.forever() {
                 state.note(signal);
@@ -113,6 +113,7 @@ pub fn signal_name(signal: i32) -> &'static str {
         SIGINT => "SIGINT",
         SIGTERM => "SIGTERM",
         SIGHUP => "SIGHUP",
+        SIGQUIT => "SIGQUIT",
         _ => "a signal",
     }
 }

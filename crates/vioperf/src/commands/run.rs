@@ -93,6 +93,7 @@ fn inside(
     output: &Output,
 ) -> Result<ExitCode, Failure> {
     let interrupt = Interrupt::listen().context("cannot listen for signals")?;
+    sandbox.unblock_signals()?;
     let session =
         Session { sandbox, prepared, interrupt: &interrupt, started: Instant::now(), output };
     let how = match session.set_up() {
