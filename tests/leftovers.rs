@@ -150,6 +150,23 @@ fn sigterm_ends_the_run_now() {
     assert_eq!(ended_in_order(&world, &run.ends(), "SIGTERM", 143), 2);
 }
 
+/// Between the split and the first handler there is a moment in which a signal could be lost.
+#[test]
+fn no_sigterm_is_lost_while_the_lab_is_made() {
+    let world = World::new();
+    for half_milliseconds in 0..24 {
+        let mut run = started(&world);
+        run.until("trials, about");
+        thread::sleep(Duration::from_micros(half_milliseconds * 500));
+        run.signal(Signal::SIGTERM);
+        let since = Instant::now();
+        let finished = run.ends();
+        assert!(since.elapsed() < Duration::from_secs(4), "{finished:#?}");
+        // Before the split it is the plain process that ends.
+        assert!(finished.code == Some(143) || finished.signal == Some(15), "{finished:#?}");
+    }
+}
+
 /// The processes of a run that are killed.
 #[derive(Clone, Copy)]
 enum Victim {

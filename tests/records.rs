@@ -97,7 +97,8 @@ fn a_report_is_what_the_run_printed_byte_for_byte() {
 fn a_record_that_is_cut_off_is_named_and_the_rest_is_reported() {
     let world = stored();
     let whole = &shared().files["trials.jsonl"];
-    let last = whole.len() - whole.split_inclusive(|&byte| byte == b'\n').last().unwrap().len();
+    let last =
+        whole.len() - whole.split_inclusive(|&byte| byte == b'\n').next_back().unwrap().len();
     let file = world.path("here/run/trials.jsonl");
     for length in [last + 1, last + 5000, whole.len() - 2] {
         fs::write(&file, &whole[..length]).unwrap();

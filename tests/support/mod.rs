@@ -1,5 +1,6 @@
 //! What the end-to-end tests share: the real binary, and looking for what it left behind.
 #![allow(dead_code, reason = "each test program uses a part")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "of test programs")]
 
 pub mod mounts;
 pub mod running;
