@@ -182,13 +182,9 @@ fn scatter(cell: &Cell, block: u32, size: f64) -> f64 {
 
 fn run_info(models: &[&str]) -> RunInfo {
     let workload = Workload {
-        kind: WorkloadKind::TcpStream,
         duration: TimeSpan::from_millis(2_000),
         warmup: TimeSpan::from_millis(300),
-        streams: 1,
-        direction: Direction::ToGuest,
-        message_size: ByteSize::from_kib(128),
-        socket_buffer: None,
+        ..Workload::new(WorkloadKind::TcpStream)
     };
     let nics: Vec<NicModel> = models.iter().filter_map(|name| name.parse().ok()).collect();
     let scenario = Scenario {

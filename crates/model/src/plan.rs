@@ -9,6 +9,7 @@ use rand_chacha::ChaCha8Rng;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::levels::Levels;
 use crate::nic::NicModel;
 use crate::scenario::{Reuse, Scenario, SwitchKind};
 use crate::workload::Workload;
@@ -165,20 +166,46 @@ impl Plan {
 fn expand(scenario: &Scenario) -> Vec<Cell> {
     let factors = &scenario.factors;
     let paths = std::iter::once(None).chain(factors.nic.as_slice().iter().copied().map(Some));
+    let workloads = workloads(scenario);
     let mut cells = Vec::new();
     for nic in paths {
         for switch in factors.switch.or(scenario.testbed.switch) {
             for mtu in factors.mtu.or(scenario.testbed.mtu) {
-                for streams in factors.streams.or(scenario.workload.streams) {
-                    for direction in factors.direction.or(scenario.workload.direction) {
-                        let workload = Workload { streams, direction, ..scenario.workload.clone() };
-                        cells.push(cell(scenario, nic, switch, mtu, workload));
-                    }
+                for workload in &workloads {
+                    cells.push(cell(scenario, nic, switch, mtu, workload.clone()));
                 }
             }
         }
     }
     cells
+}
+
+/// The scenario's workload with every combination of the levels that are about the load.
+fn workloads(scenario: &Scenario) -> Vec<Workload> {
+    let factors = &scenario.factors;
+    let mut all = vec![scenario.workload.clone()];
+    vary(&mut all, &factors.transport, |workload, level| workload.transport = Some(level));
+    vary(&mut all, &factors.payload, |workload, level| workload.payload = Some(level));
+    vary(&mut all, &factors.receivers, |workload, level| workload.receivers = Some(level));
+    vary(&mut all, &factors.streams, |workload, level| workload.streams = level);
+    vary(&mut all, &factors.direction, |workload, level| workload.direction = level);
+    all
+}
+
+/// Multiplies the workloads by a factor's levels, if it is varied.
+fn vary<T: Clone>(all: &mut Vec<Workload>, levels: &Levels<T>, set: impl Fn(&mut Workload, T)) {
+    if levels.is_empty() {
+        return;
+    }
+    let with_level = |workload: &Workload, level: &T| {
+        let mut workload = workload.clone();
+        set(&mut workload, level.clone());
+        workload
+    };
+    *all = all
+        .iter()
+        .flat_map(|workload| levels.as_slice().iter().map(|level| with_level(workload, level)))
+        .collect();
 }
 
 fn cell(
@@ -197,6 +224,15 @@ fn cell(
     if factors.mtu.as_slice().len() > 1 {
         levels.push(format!("mtu-{mtu}"));
     }
+    levels.extend(
+        workload.transport.filter(|_| !factors.transport.is_empty()).map(|l| l.to_string()),
+    );
+    if !factors.payload.is_empty() {
+        levels.push(format!("{}-bytes", workload.payload_bytes()));
+    }
+    levels.extend(
+        workload.receivers.filter(|_| !factors.receivers.is_empty()).map(|l| l.to_string()),
+    );
     let plural = if workload.streams == 1 { "" } else { "s" };
     levels.push(format!("{}-stream{plural}", workload.streams));
     levels.push(workload.direction.to_string());

@@ -38,6 +38,12 @@ pub struct LoadCounters {
     pub bytes: u64,
     /// Calls that moved them.
     pub calls: u64,
+    /// Datagrams moved, where the load is one of datagrams.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub datagrams: Option<u64>,
+    /// Transactions ended: a response received (sender), a request answered (receiver).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transactions: Option<u64>,
 }
 
 /// Time one core spent in each state, in clock ticks: a `cpuN` line of `/proc/stat`.
@@ -140,9 +146,49 @@ pub struct NodeReport {
 pub struct LoadOutcome {
     /// One entry a connection.
     pub streams: Vec<StreamOutcome>,
+    /// What became of the datagrams, as the receiver of a numbered load saw it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub datagrams: Option<DatagramOutcome>,
+    /// Latency of transactions, as their sender saw it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency: Option<LatencyHistogram>,
+    /// Requests of a UDP load that were not answered in time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeouts: Option<u64>,
     /// Why the load ended before it was told to, if it did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_early: Option<String>,
+}
+
+/// What became of numbered datagrams, from the first to the last that arrived.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct DatagramOutcome {
+    /// Arrived, duplicates not counted.
+    pub received: u64,
+    /// Never arrived.
+    pub lost: u64,
+    /// Arrived again.
+    pub duplicated: u64,
+    /// Arrived after one with a higher number (RFC 4737).
+    pub reordered: u64,
+    /// Smoothed variation of the transit time in nanoseconds (RFC 3550, section 6.4.1), the mean of
+    /// all flows.
+    pub jitter_ns: u64,
+    /// Not of this load, or damaged.
+    pub foreign: u64,
+}
+
+/// Counts of latencies in buckets no wider than 1 % of their value.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LatencyHistogram {
+    /// `[upper end of the bucket in nanoseconds, count]`, ascending, empty ones left out.
+    pub buckets: Vec<[u64; 2]>,
+    /// Exact smallest, in nanoseconds.
+    pub minimum_ns: u64,
+    /// Exact largest, in nanoseconds.
+    pub maximum_ns: u64,
+    /// Exact sum, in nanoseconds: with the count it gives the mean.
+    pub sum_ns: u64,
 }
 
 /// One connection at its end.

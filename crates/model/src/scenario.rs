@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::levels::Levels;
 use crate::nic::NicModel;
 use crate::units::{ByteSize, TimeSpan};
-use crate::workload::{Direction, Workload};
+use crate::workload::{Direction, Receivers, Transport, Workload, WorkloadKind};
 
 /// A whole scenario.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -155,6 +155,15 @@ pub struct Factors {
     /// Directions.
     #[serde(skip_serializing_if = "Levels::is_empty")]
     pub direction: Levels<Direction>,
+    /// UDP payloads of a datagram.
+    #[serde(skip_serializing_if = "Levels::is_empty")]
+    pub payload: Levels<ByteSize>,
+    /// Ways of sharing the receiving port.
+    #[serde(skip_serializing_if = "Levels::is_empty")]
+    pub receivers: Levels<Receivers>,
+    /// What carries requests.
+    #[serde(skip_serializing_if = "Levels::is_empty")]
+    pub transport: Levels<Transport>,
     /// Switches.
     #[serde(skip_serializing_if = "Levels::is_empty")]
     pub switch: Levels<SwitchKind>,
@@ -263,6 +272,9 @@ impl Scenario {
             ("factors.nic", factors.nic.repeated().map(ToString::to_string)),
             ("factors.streams", factors.streams.repeated().map(ToString::to_string)),
             ("factors.direction", factors.direction.repeated().map(ToString::to_string)),
+            ("factors.payload", factors.payload.repeated().map(ToString::to_string)),
+            ("factors.receivers", factors.receivers.repeated().map(ToString::to_string)),
+            ("factors.transport", factors.transport.repeated().map(ToString::to_string)),
             ("factors.switch", factors.switch.repeated().map(ToString::to_string)),
             ("factors.mtu", factors.mtu.repeated().map(ToString::to_string)),
         ];
@@ -274,6 +286,27 @@ impl Scenario {
 
     fn check_workload(&self, check: &mut impl FnMut(bool, &'static str, String)) {
         let workload = &self.workload;
+        let factors = &self.factors;
+        let varied: [(&'static str, bool, &'static [WorkloadKind]); 3] = [
+            (
+                "factors.payload",
+                !factors.payload.is_empty(),
+                &[WorkloadKind::UdpStream, WorkloadKind::PacketRate],
+            ),
+            ("factors.receivers", !factors.receivers.is_empty(), &[WorkloadKind::PacketRate]),
+            ("factors.transport", !factors.transport.is_empty(), &[WorkloadKind::RequestResponse]),
+        ];
+        let varied =
+            varied.into_iter().filter(|(_, set, _)| *set).map(|(key, _, kinds)| (key, kinds));
+        for (key, kinds) in workload.keys_with_kinds().into_iter().chain(varied) {
+            let names: Vec<&str> = kinds.iter().map(|kind| kind.name()).collect();
+            let message = format!(
+                "{} has no such option; it is for {}",
+                workload.kind.name(),
+                names.join(", ")
+            );
+            check(!kinds.contains(&workload.kind), key, message);
+        }
         check(
             workload.duration < TimeSpan::from_millis(200),
             "workload.duration",

@@ -38,6 +38,11 @@ pub(crate) trait Load {
 pub(crate) fn prepare(role: &Role, workload: &Workload) -> Result<Box<dyn Load>, LoadError> {
     match workload.kind {
         WorkloadKind::TcpStream => Ok(Box::new(tcp_stream::TcpStreams::prepare(role, workload)?)),
+        kind => Err(LoadError::Parameter {
+            what: "kind",
+            value: kind.name().to_owned(),
+            advice: "this node cannot".to_owned(),
+        }),
     }
 }
 

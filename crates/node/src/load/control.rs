@@ -62,6 +62,7 @@ impl LoadControl {
         self.counters.iter().fold(LoadCounters::default(), |sum, thread| LoadCounters {
             bytes: sum.bytes + thread.bytes.load(Ordering::Relaxed),
             calls: sum.calls + thread.calls.load(Ordering::Relaxed),
+            ..sum
         })
     }
 

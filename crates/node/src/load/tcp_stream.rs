@@ -190,7 +190,8 @@ impl Load for TcpStreams {
             }
         }
         self.stage = Stage::Ended { held };
-        LoadOutcome { streams, ended_early: self.control.ended_early() }
+        let ended_early = self.control.ended_early();
+        LoadOutcome { streams, ended_early, ..LoadOutcome::default() }
     }
 }
 
