@@ -301,7 +301,7 @@ fn end(place: Place, sends: bool, course: &Course) -> Party {
         };
         Sample {
             monotonic_ns: on_clock(place, START_NS + i * SAMPLE_NS),
-            load: Some(LoadCounters { bytes, calls: bytes >> 17 }),
+            load: Some(LoadCounters { bytes, calls: bytes >> 17, ..LoadCounters::default() }),
             cores: Some(core_ticks(place, seconds, course)),
             interfaces: Some(BTreeMap::from([(facts.name.clone(), counters)])),
             tcp: Some(TcpCounters {
