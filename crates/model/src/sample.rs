@@ -149,6 +149,9 @@ pub struct LoadOutcome {
     /// What became of the datagrams, as the receiver of a numbered load saw it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub datagrams: Option<DatagramOutcome>,
+    /// Datagrams that arrived when the receiving sockets had no room (`SO_MEMINFO`, socket(7)).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub socket_drops: Option<u64>,
     /// Latency of transactions, as their sender saw it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency: Option<LatencyHistogram>,
@@ -160,7 +163,8 @@ pub struct LoadOutcome {
     pub ended_early: Option<String>,
 }
 
-/// What became of numbered datagrams, from the first to the last that arrived.
+/// What became of numbered datagrams: of all that were sent, where the sender could tell their
+/// number; of a flow whose end was not heard, of those up to the highest number that arrived.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DatagramOutcome {
     /// Arrived, duplicates not counted.
@@ -174,6 +178,10 @@ pub struct DatagramOutcome {
     /// Smoothed variation of the transit time in nanoseconds (RFC 3550, section 6.4.1), the mean of
     /// all flows.
     pub jitter_ns: u64,
+    /// Arrived so late that it could not be told any more whether it had arrived before: counted as
+    /// lost too, unless it was a duplicate.
+    #[serde(default)]
+    pub late: u64,
     /// Not of this load, or damaged.
     pub foreign: u64,
 }
