@@ -152,6 +152,9 @@ pub struct LoadOutcome {
     /// Datagrams that arrived when the receiving sockets had no room (`SO_MEMINFO`, socket(7)).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub socket_drops: Option<u64>,
+    /// Datagrams that came to a receiver but are not of its load, or damaged: thrown away.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub foreign_datagrams: Option<u64>,
     /// Latency of transactions, as their sender saw it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency: Option<LatencyHistogram>,
@@ -182,8 +185,6 @@ pub struct DatagramOutcome {
     /// lost too, unless it was a duplicate.
     #[serde(default)]
     pub late: u64,
-    /// Not of this load, or damaged.
-    pub foreign: u64,
 }
 
 /// Counts of latencies in buckets no wider than 1 % of their value.
