@@ -5,12 +5,17 @@ use std::collections::BTreeMap;
 use vioperf_model::plan::{Cell, CellId, Plan};
 use vioperf_model::record::{Outcome, Party, Place, TrialRecord};
 use vioperf_model::sample::InterfaceFacts;
+use vioperf_model::workload::{Workload, WorkloadKind};
 
 use crate::cores::{CoreReading, MachineReading};
+use crate::datagrams::bytes_on_wire;
+use crate::latency::{Latency, PERCENTILES, Wanted};
+use crate::measure::Measure;
 use crate::rates::TrialReadings;
 use crate::result::{
-    BytesPerPacket, CellAnalysis, CoreStates, CoreUse, EndFacts, MachineUse, Metric, QemuUse,
-    Retransmissions, ServiceDemand, TrialCounts, TrialValue,
+    BytesPerPacket, CellAnalysis, CoreStates, CoreUse, DatagramDemand, Datagrams, EndFacts,
+    LatencyAnalysis, MachineUse, Metric, Percentile, QemuUse, Retransmissions, ServiceDemand,
+    TransactionDemand, Transactions, TrialCounts, TrialValue,
 };
 use crate::statistics::{summarise, summarise_ratios};
 use crate::threads::Task;
@@ -30,15 +35,15 @@ pub fn trials_by_cell<'a>(
     plan: &Plan,
     trials: &'a [TrialRecord],
 ) -> BTreeMap<CellId, CellTrials<'a>> {
-    let directions: BTreeMap<&CellId, _> =
-        plan.cells.iter().map(|cell| (&cell.id, cell.workload.direction)).collect();
+    let workloads: BTreeMap<&CellId, &Workload> =
+        plan.cells.iter().map(|cell| (&cell.id, &cell.workload)).collect();
     let mut by_cell: BTreeMap<CellId, CellTrials<'a>> = BTreeMap::new();
     for trial in trials {
-        let Some(direction) = directions.get(&trial.cell) else { continue };
+        let Some(workload) = workloads.get(&trial.cell) else { continue };
         let cell = by_cell.entry(trial.cell.clone()).or_default();
         match trial.outcome {
             Outcome::Completed => {
-                cell.completed.push((trial, TrialReadings::of(trial, *direction)));
+                cell.completed.push((trial, TrialReadings::of(trial, workload)));
             }
             Outcome::Void { .. } => cell.void = cell.void.saturating_add(1),
         }
@@ -171,26 +176,121 @@ fn add_reason(metric: &mut Metric, reason: Absent) {
     *trials = trials.saturating_add(1);
 }
 
-/// What arrived in percent of what the baseline of the same block received: machines drift, and a
-/// block's trials lie close together.
-pub fn percent_of_baseline(cell: &CellTrials<'_>, baseline: Option<&CellTrials<'_>>) -> Metric {
-    let in_block: BTreeMap<u32, &Reading> = baseline
-        .into_iter()
-        .flat_map(|baseline| baseline.completed.iter().rev())
-        .map(|(_, readings)| (readings.block, &readings.receiver_bits_per_second))
-        .collect();
-    let ratio = |readings: &TrialReadings| -> Reading {
-        let mine = positive(&readings.receiver_bits_per_second, "nothing arrived")?;
-        let base = in_block.get(&readings.block).ok_or("no baseline in the same block")?;
-        Ok(100.0 * mine / positive(base, "nothing arrived in the baseline")?)
+/// `mine` and the same of the baseline of the same block, put together by `with`: machines drift,
+/// and a block's trials lie close together.
+pub fn beside_baseline(
+    cell: &CellTrials<'_>,
+    baseline: Option<&CellTrials<'_>>,
+    read: impl Fn(&TrialReadings) -> Reading,
+    with: impl Fn(&Reading, &Reading) -> Reading,
+    summarise: impl Fn(&[f64]) -> Option<crate::result::Summary>,
+) -> Metric {
+    let Some(baseline) = baseline else {
+        return Metric { absent: [("it is the baseline".into(), 0)].into(), ..Metric::default() };
     };
-    let readings = cell.completed.iter().map(|(_, r)| (r.sequence, r.block, ratio(r)));
-    metric(readings, summarise_ratios)
+    let in_block: BTreeMap<u32, Reading> = baseline
+        .completed
+        .iter()
+        .rev()
+        .map(|(_, readings)| (readings.block, read(readings)))
+        .collect();
+    let together = |readings: &TrialReadings| -> Reading {
+        let missing = Err("no baseline in the same block".into());
+        with(&read(readings), in_block.get(&readings.block).unwrap_or(&missing))
+    };
+    let readings = cell.completed.iter().map(|(_, r)| (r.sequence, r.block, together(r)));
+    metric(readings, summarise)
+}
+
+/// The headline metric in percent of the baseline's.
+fn percent(mine: &Reading, base: &Reading) -> Reading {
+    let mine = positive(mine, "nothing arrived")?;
+    // Without a baseline there is no saying what arrived there.
+    Ok(100.0 * mine / positive(base, "nothing arrived in the baseline")?)
+}
+
+/// By how much it is more than the baseline's.
+pub fn more(mine: &Reading, base: &Reading) -> Reading {
+    Ok(mine.as_ref().map_err(Clone::clone)? - base.as_ref().map_err(Clone::clone)?)
 }
 
 fn positive(reading: &Reading, otherwise: &'static str) -> Reading {
     let value = *reading.as_ref().map_err(Clone::clone)?;
     if value > 0.0 { Ok(value) } else { Err(otherwise.into()) }
+}
+
+fn datagrams(cell: &Cell, trials: &CellTrials<'_>) -> Datagrams {
+    let payload_bytes = cell.workload.payload_bytes();
+    let demand = |at: usize| per_unit(at, 1e9);
+    Datagrams {
+        payload_bytes,
+        segmentation: cell.workload.segmentation,
+        received_per_second: trials.metric(|r| &r.datagrams.received_per_second),
+        sent_per_second: trials.metric(|r| &r.datagrams.sent_per_second),
+        lost_percent: trials.metric(|r| &r.datagrams.lost_percent),
+        socket_drops: trials.metric(|r| &r.datagrams.socket_drops),
+        duplicated: trials.metric(|r| &r.datagrams.duplicated),
+        reordered: trials.metric(|r| &r.datagrams.reordered),
+        jitter_us: trials.metric(|r| &r.datagrams.jitter_us),
+        // Labs speak IPv4.
+        bytes_on_wire: bytes_on_wire(payload_bytes, false, u64::from(cell.mtu))
+            .filter(|_| !cell.workload.segmentation),
+        percent_of_wire_rate: trials.metric(|r| &r.datagrams.percent_of_wire_rate),
+        service_demand: DatagramDemand {
+            host_ns: trials.metric_of(demand(0)),
+            qemu_ns: trials.metric_of(demand(1)),
+            guest_ns: trials.metric_of(demand(2)),
+        },
+    }
+}
+
+fn transactions(trials: &CellTrials<'_>, baseline: Option<&CellTrials<'_>>) -> Transactions {
+    let demand = |at: usize| per_unit(at, 1e6);
+    Transactions {
+        per_second: trials.metric(|r| &r.headline),
+        timeouts: trials.metric(|r| &r.timeouts),
+        latency: latency(trials, baseline),
+        service_demand: TransactionDemand {
+            host_us: trials.metric_of(demand(0)),
+            qemu_us: trials.metric_of(demand(1)),
+            guest_us: trials.metric_of(demand(2)),
+        },
+    }
+}
+
+/// CPU time per unit of work: the host's, QEMU's or the guest's, in parts of a second.
+fn per_unit(at: usize, parts: f64) -> impl Fn(&TrialReadings) -> Reading {
+    move |readings| readings.cpu_seconds_per_unit[at].clone().map(|seconds| seconds * parts)
+}
+
+fn latency(trials: &CellTrials<'_>, baseline: Option<&CellTrials<'_>>) -> LatencyAnalysis {
+    let read = |from: fn(&Latency) -> f64| {
+        move |r: &TrialReadings| r.latency.as_ref().map(from).map_err(Clone::clone)
+    };
+    let percentile = |wanted: &Wanted| {
+        let read = |r: &TrialReadings| -> Reading {
+            r.latency.as_ref().map_err(Clone::clone)?.percentile_us(wanted)
+        };
+        Percentile {
+            name: wanted.name,
+            quantile: wanted.quantile,
+            least_transactions: wanted.least_transactions,
+            us: trials.metric_of(read),
+            added_us: beside_baseline(trials, baseline, read, more, summarise),
+        }
+    };
+    let mut together = Latency::default();
+    for latency in trials.completed.iter().filter_map(|(_, r)| r.latency.as_ref().ok()) {
+        together.merge(latency);
+    }
+    LatencyAnalysis {
+        percentiles: PERCENTILES.iter().map(percentile).collect(),
+        mean_us: trials.metric_of(read(Latency::mean_us)),
+        added_mean_us: beside_baseline(trials, baseline, read(Latency::mean_us), more, summarise),
+        max_us: trials.metric_of(read(Latency::max_us)),
+        transactions: together.transactions(),
+        curve: together.curve(),
+    }
 }
 
 /// Analyses one cell of the plan.
@@ -201,10 +301,11 @@ pub fn analyse_cell(
     baseline: Option<&CellTrials<'_>>,
 ) -> CellAnalysis {
     let has_guest = !cell.is_baseline();
-    let mut percent = percent_of_baseline(trials, baseline);
-    if cell.baseline.is_none() {
-        percent = Metric { absent: [("it is the baseline".into(), 0)].into(), ..Metric::default() };
-    }
+    // A baseline that was planned but never tried is none in any block.
+    let none = CellTrials::default();
+    let baseline = cell.baseline.as_ref().map(|_| baseline.unwrap_or(&none));
+    let headline = |readings: &TrialReadings| readings.headline.clone();
+    let kind = cell.workload.kind;
     let completed = u32::try_from(trials.completed.len()).unwrap_or(u32::MAX);
     CellAnalysis {
         id: cell.id.clone(),
@@ -215,10 +316,16 @@ pub fn analyse_cell(
         mtu_bytes: cell.mtu,
         streams: cell.workload.streams,
         direction: cell.workload.direction,
+        workload: cell.workload.clone(),
+        headline_metric: Measure::of(kind).metric,
         trials: TrialCounts { planned, completed, void: trials.void },
         receiver_bits_per_second: trials.metric(|r| &r.receiver_bits_per_second),
         sender_bits_per_second: trials.metric(|r| &r.sender_bits_per_second),
-        percent_of_baseline: percent,
+        datagrams: matches!(kind, WorkloadKind::UdpStream | WorkloadKind::PacketRate)
+            .then(|| datagrams(cell, trials)),
+        transactions: matches!(kind, WorkloadKind::RequestResponse | WorkloadKind::ConnectRate)
+            .then(|| transactions(trials, baseline)),
+        percent_of_baseline: beside_baseline(trials, baseline, headline, percent, summarise_ratios),
         host: trials.machine(|r| &r.host),
         guest: has_guest.then(|| trials.machine(|r| &r.guest)),
         qemu: has_guest.then(|| trials.qemu()),

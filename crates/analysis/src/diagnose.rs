@@ -7,12 +7,14 @@ mod emulation;
 mod left_out;
 mod link_speed;
 mod loads;
+mod loss;
 mod machine_busy;
 mod main_loop_saturated;
 mod never_measured;
 mod records;
 mod scatter;
 mod stolen;
+mod timeouts;
 mod too_few_trials;
 mod vcpu_saturated;
 mod void;
@@ -52,6 +54,8 @@ const RULES: &[Rule] = &[
     stolen::check,
     clocks::check,
     disagreement::check,
+    loss::check,
+    timeouts::check,
     main_loop_saturated::check,
     vcpu_saturated::check,
     link_speed::check,

@@ -4,8 +4,9 @@
 use vioperf_model::nic::NicKind;
 use vioperf_model::record::RunInfo;
 
-use crate::result::{Ranked, Summary};
-use crate::wording::{count, direction, percent};
+use crate::measure::Measure;
+use crate::result::{Ranked, RankedWorkload, Summary};
+use crate::wording::{count, direction, percent, three_digits};
 
 /// What has to be said before any number.
 pub fn notice(run: &RunInfo) -> Option<String> {
@@ -28,31 +29,35 @@ pub fn sentences(run: &RunInfo, ranking: &[Ranked]) -> Vec<String> {
         ];
     };
     let emulated = run.hypervisor.as_ref().is_some_and(|hypervisor| hypervisor.emulated);
+    let measure = Measure::of(run.scenario.workload.kind);
     if measured.iter().all(|ranked| ranked.percent_of_baseline.values.len() < 2) {
-        return of_one_block(&measured, emulated);
+        return of_one_block(measure, &measured, emulated);
     }
     let leaders: Vec<&Ranked> = std::iter::once(*best)
         .chain(measured.iter().skip(1).copied().filter(|ranked| may_equal_best(ranked)))
         .collect();
-    let mut sentences = vec![answer(&measured, &leaders)];
+    let mut sentences = vec![answer(measure, &measured, &leaders)];
     sentences.extend(by_workload(best));
+    sentences.extend(added_latency(&measured));
     sentences.push(advice(&leaders, emulated));
     sentences.extend(emulated.then(under_emulation));
     sentences
 }
 
 /// Without scatter nothing can be told apart: what was seen is told, and nothing advised.
-fn of_one_block(measured: &[&Ranked], emulated: bool) -> Vec<String> {
+fn of_one_block(measure: &Measure, measured: &[&Ranked], emulated: bool) -> Vec<String> {
     let seen: Vec<String> =
         measured.iter().map(|ranked| format!("{} {}", ranked.path, mean(ranked))).collect();
     let mut sentences = vec![
         format!(
-            "Seen once, and so with unknown scatter: of the host's own path {} {}.",
+            "Seen once, and so with unknown scatter: of the host's own {} {} {}.",
+            measure.kept,
             if seen.len() == 1 { "this was kept:" } else { "these were kept:" },
             list(&seen)
         ),
         "Measure at least 3 blocks before choosing by these numbers (--blocks 3).".into(),
     ];
+    sentences.extend(added_latency(measured));
     sentences.extend(emulated.then(under_emulation));
     sentences
 }
@@ -68,25 +73,27 @@ fn may_equal_best(ranked: &Ranked) -> bool {
     ranked.versus_best.as_ref().is_some_and(|versus| versus.told_apart != Some(true))
 }
 
-fn answer(measured: &[&Ranked], leaders: &[&Ranked]) -> String {
+fn answer(measure: &Measure, measured: &[&Ranked], leaders: &[&Ranked]) -> String {
     let best = measured[0];
     let mut text = match leaders {
         [_, _, ..] => {
             let blocks = best.percent_of_baseline.values.len();
             format!(
-                "{} cannot be told apart by {}: they keep {} of the host's own path",
+                "{} cannot be told apart by {}: they keep {} of the host's own {}",
                 list(&leaders.iter().map(|ranked| ranked.path.as_str()).collect::<Vec<_>>()),
                 count(blocks, "block"),
                 list(&leaders.iter().map(|ranked| mean(ranked)).collect::<Vec<_>>()),
+                measure.kept,
             )
         }
         _ => {
             let interval = best.percent_of_baseline.summary.as_ref().and_then(interval);
             format!(
-                "{} keeps {}{} of the host's own path",
+                "{} keeps {}{} of the host's own {}",
                 best.path,
                 mean(best),
-                interval.map(|text| format!(" ({text})")).unwrap_or_default()
+                interval.map(|text| format!(" ({text})")).unwrap_or_default(),
+                measure.kept,
             )
         }
     };
@@ -111,8 +118,7 @@ fn by_workload(best: &Ranked) -> Option<String> {
         .iter()
         .filter_map(|workload| {
             let mean = workload.percent_of_baseline?.mean;
-            let streams = count(usize::from(workload.streams), "stream");
-            Some(format!("{} {} with {streams}", percent(mean), direction(workload.direction)))
+            Some(format!("{} {}", percent(mean), with_load(workload)))
         })
         .collect();
     (parts.len() > 1).then(|| {
@@ -123,6 +129,31 @@ fn by_workload(best: &Ranked) -> Option<String> {
             list(&parts)
         )
     })
+}
+
+/// `towards the guest with 4 streams`, or, where more than that is varied, the whole of it.
+fn with_load(workload: &RankedWorkload) -> String {
+    let towards = direction(workload.direction);
+    let streams = count(usize::from(workload.streams), "stream");
+    match workload.title == format!("{towards}, {streams}") {
+        true => format!("{towards} with {streams}"),
+        false => format!("({})", workload.title),
+    }
+}
+
+/// What the paths add to the latency of the first load that has one: a person chooses by it.
+fn added_latency(measured: &[&Ranked]) -> Option<String> {
+    let first = measured.first()?.workloads.iter().find(|w| w.added_p50_us.is_some())?;
+    let added = |ranked: &&Ranked| {
+        let workload = ranked.workloads.iter().find(|w| w.title == first.title)?;
+        let p99 = workload
+            .added_p99_us
+            .map_or_else(String::new, |p99| format!(" and {} µs to p99", three_digits(p99.mean)));
+        let p50 = three_digits(workload.added_p50_us?.mean);
+        Some(format!("{} adds {p50} µs to p50{p99}", ranked.path))
+    };
+    let paths: Vec<String> = measured.iter().filter_map(added).collect();
+    Some(format!("Latency ({}): {}.", first.title, paths.join("; ")))
 }
 
 fn advice(leaders: &[&Ranked], emulated: bool) -> String {

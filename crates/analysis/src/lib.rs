@@ -4,8 +4,13 @@
 
 mod cell;
 mod cores;
+mod datagrams;
 mod diagnose;
 mod headline;
+#[cfg(test)]
+mod kinds;
+mod latency;
+pub mod measure;
 #[cfg(test)]
 mod properties;
 mod ranking;
@@ -44,11 +49,6 @@ pub fn analyse(run: &RunInfo, trials: &[TrialRecord]) -> RunAnalysis {
         cells,
         run: run.clone(),
     }
-}
-
-/// What arrived in one trial, where that can be told: for a line of progress while the run goes on.
-pub fn receiver_bits_per_second(trial: &TrialRecord) -> Option<f64> {
-    rates::receiver_bits_per_second(trial).ok()
 }
 
 fn analyse_cells(plan: &Plan, trials: &[TrialRecord]) -> Vec<CellAnalysis> {

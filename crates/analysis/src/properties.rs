@@ -4,6 +4,8 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 use vioperf_model::plan::CellId;
 use vioperf_model::record::{Outcome, RunInfo, TrialRecord};
+use vioperf_model::sample::{DatagramOutcome, LatencyHistogram};
+use vioperf_model::workload::WorkloadKind;
 
 use crate::analyse;
 use crate::result::Severity;
@@ -23,6 +25,7 @@ fn assert_sound(run: &RunInfo, trials: &[TrialRecord]) {
             &cell.service_demand.guest_us_per_kib,
             &cell.retransmissions.per_million_segments_sent,
             &cell.bytes_per_packet.tap,
+            cell.headline(),
         ];
         for metric in metrics {
             assert!(metric.summary.is_none_or(|summary| summary.mean.is_finite()));
@@ -162,6 +165,27 @@ fn damage(trial: &mut TrialRecord, what: u8, party: &Index, value: u64) {
                 }
             }
         }
+        17 => {
+            for load in samples.iter_mut().filter_map(|sample| sample.load.as_mut()) {
+                (load.datagrams, load.transactions) = (Some(value), None);
+            }
+        }
+        18 => {
+            let load = party.report.load.get_or_insert_default();
+            (load.timeouts, load.socket_drops) = (Some(value), Some(u64::MAX));
+            load.datagrams = Some(DatagramOutcome {
+                received: value,
+                lost: u64::MAX,
+                jitter_ns: u64::MAX,
+                ..DatagramOutcome::default()
+            });
+            load.latency = Some(LatencyHistogram {
+                buckets: vec![[u64::MAX, value], [value, u64::MAX], [0, 0]],
+                minimum_ns: u64::MAX,
+                maximum_ns: value,
+                sum_ns: u64::MAX,
+            });
+        }
         _ => {
             trial.parties.remove(number);
         }
@@ -173,9 +197,12 @@ proptest! {
 
     #[test]
     fn damaged_records_never_panic(
-        damages in prop::collection::vec((any::<Index>(), 0u8..18, any::<Index>(), any::<u64>()), 1..60)
+        damages in prop::collection::vec((any::<Index>(), 0u8..20, any::<Index>(), any::<u64>()), 1..60),
+        kind in any::<Index>(),
     ) {
-        let Synthetic { run, mut trials } = Synthetic::calm_kvm();
+        let kinds = [WorkloadKind::TcpStream, WorkloadKind::UdpStream, WorkloadKind::PacketRate,
+            WorkloadKind::RequestResponse];
+        let Synthetic { run, mut trials } = Synthetic::of_kind(*kind.get(&kinds));
         for (trial, what, party, value) in &damages {
             let number = trial.index(trials.len());
             damage(&mut trials[number], *what, party, *value);

@@ -1,13 +1,16 @@
 //! Ranks the paths by what they keep of the host's own.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use vioperf_model::nic::NicModel;
 use vioperf_model::plan::{Cell, Plan};
 use vioperf_model::scenario::SwitchKind;
 
+use crate::measure::Better;
 use crate::result::{CellAnalysis, Comparison, Metric, Ranked, RankedWorkload, TrialValue};
 use crate::statistics::{summarise, summarise_ratios};
+use crate::wording;
 
 type Path = (NicModel, SwitchKind, u32);
 
@@ -24,16 +27,24 @@ pub fn rank(plan: &Plan, cells: &[CellAnalysis]) -> Vec<Ranked> {
     }
     let mut ranked: Vec<Ranked> =
         paths.iter().map(|(path, group)| ranked(plan, path, group)).collect();
-    ranked.sort_by(|a, b| {
-        let score = |ranked: &Ranked| ranked.percent_of_baseline.mean().unwrap_or(-1.0);
-        b.complete.cmp(&a.complete).then(score(b).total_cmp(&score(a)))
-    });
+    let better = cells.first().map_or(Better::Higher, |cell| cell.measure().better);
+    ranked.sort_by(|a, b| b.complete.cmp(&a.complete).then(by_score(a, b, better)));
     let best = ranked.first().map(|best| best.percent_of_baseline.clone());
     for other in ranked.iter_mut().skip(1).filter(|other| other.complete) {
         other.versus_best =
             best.as_ref().and_then(|best| compare(&other.percent_of_baseline, best));
     }
     ranked
+}
+
+/// The better first, and last what has no score.
+fn by_score(a: &Ranked, b: &Ranked, better: Better) -> Ordering {
+    let score = |ranked: &Ranked| ranked.percent_of_baseline.mean();
+    match (score(a), score(b)) {
+        (Some(a), Some(b)) if better == Better::Higher => b.total_cmp(&a),
+        (Some(a), Some(b)) => a.total_cmp(&b),
+        (a, b) => b.is_some().cmp(&a.is_some()),
+    }
 }
 
 fn ranked(plan: &Plan, path: &Path, group: &[&CellAnalysis]) -> Ranked {
@@ -60,11 +71,15 @@ fn ranked(plan: &Plan, path: &Path, group: &[&CellAnalysis]) -> Ranked {
 }
 
 fn workload(cell: &CellAnalysis) -> RankedWorkload {
+    let added = |name| cell.transactions.as_ref()?.latency.percentile(name)?.added_us.summary;
     RankedWorkload {
         cell: cell.id.clone(),
         streams: cell.streams,
         direction: cell.direction,
+        title: wording::load(&cell.workload),
         percent_of_baseline: cell.percent_of_baseline.summary,
+        added_p50_us: added("p50"),
+        added_p99_us: added("p99"),
     }
 }
 

@@ -5,9 +5,12 @@ use std::collections::BTreeSet;
 use vioperf_model::record::{Party, Place, TrialRecord};
 use vioperf_model::sample::{InterfaceCounters, Sample, TcpCounters};
 use vioperf_model::wire::Role;
-use vioperf_model::workload::Direction;
+use vioperf_model::workload::{Direction, Workload};
 
 use crate::cores::MachineReading;
+use crate::datagrams::DatagramReading;
+use crate::latency::Latency;
+use crate::measure::{Measure, Truth, Unit};
 use crate::threads::{QemuReading, watched_percent_of_core, watched_processes};
 use crate::window::{Absent, Reading, Window, percent};
 
@@ -18,6 +21,8 @@ pub struct TrialReadings {
     pub sequence: u32,
     /// The block.
     pub block: u32,
+    /// What the load is measured by.
+    pub headline: Reading,
     /// Payload that arrived.
     pub receiver_bits_per_second: Reading,
     /// Payload that was sent.
@@ -28,6 +33,15 @@ pub struct TrialReadings {
     pub guest: MachineReading,
     /// QEMU's threads.
     pub qemu: QemuReading,
+    /// Busy time of the host's cores, QEMU's time and busy time of the guest's cores, each in
+    /// seconds per unit of the headline metric.
+    pub cpu_seconds_per_unit: [Reading; 3],
+    /// What became of datagrams.
+    pub datagrams: DatagramReading,
+    /// How long transactions took.
+    pub latency: Result<Latency, Absent>,
+    /// Requests that were not answered in time.
+    pub timeouts: Reading,
     /// Busy time of the host's cores per payload received.
     pub host_us_per_kib: Reading,
     /// QEMU's time per payload received.
@@ -53,8 +67,9 @@ pub struct TrialReadings {
 }
 
 /// A party and its samples inside the window, or why there are none.
-struct View<'a> {
-    party: Option<&'a Party>,
+pub(crate) struct View<'a> {
+    /// The party.
+    pub(crate) party: Option<&'a Party>,
     window: Result<Window<'a>, Absent>,
 }
 
@@ -70,8 +85,14 @@ impl<'a> View<'a> {
         }
     }
 
-    fn of_receiver(trial: &'a TrialRecord) -> Self {
+    /// Of the one who receives.
+    pub(crate) fn of_receiver(trial: &'a TrialRecord) -> Self {
         Self::of(trial, "receiver", |party| matches!(party.role, Role::Receiver { .. }))
+    }
+
+    /// Of the one who sends, or asks.
+    pub(crate) fn of_sender(trial: &'a TrialRecord) -> Self {
+        Self::of(trial, "sender", |party| matches!(party.role, Role::Sender { .. }))
     }
 
     fn window(&self) -> Result<&Window<'a>, Absent> {
@@ -80,34 +101,50 @@ impl<'a> View<'a> {
 }
 
 impl TrialReadings {
-    /// Derives what can be derived. `direction` is the cell's.
-    pub fn of(trial: &TrialRecord, direction: Direction) -> Self {
+    /// Derives what can be derived. `workload` is the cell's.
+    pub fn of(trial: &TrialRecord, workload: &Workload) -> Self {
+        let measure = Measure::of(workload.kind);
         let receiver = View::of_receiver(trial);
-        let sender = View::of(trial, "sender", |party| matches!(party.role, Role::Sender { .. }));
+        let sender = View::of_sender(trial);
         let guest = View::of(trial, "guest", |party| party.place == Place::Guest);
         let host = View::of(trial, "host", |party| party.place == Place::Host);
         // The peer's namespace is on the host too and sees the same cores.
         let peer = View::of(trial, "host", |party| party.place == Place::Peer);
         let cores_from = if host.party.is_some() { &host } else { &peer };
 
-        let receiver_rate = bits_per_second(&receiver);
+        let receiver_rate = rate(&receiver, Unit::Bits);
+        let headline = headline(trial, measure);
         let host_cores = MachineReading::of(cores_from.window());
         let guest_cores = MachineReading::of(guest.window());
         let qemu = QemuReading::of(host.window());
-        let demand = |busy: &Reading| us_per_kib(busy, &receiver_rate);
+        // What a request weighs says nothing about the cost of a transaction.
+        let demand = |busy: &Reading| match measure.unit {
+            Unit::Transactions => Err("the load is one of transactions".into()),
+            _ => us_per_kib(busy, &receiver_rate),
+        };
+        let per_unit = |busy: &Reading| seconds_per_unit(busy, &headline);
         let (segments_retransmitted, retransmitted_per_million) = retransmissions(&sender);
         Self {
             sequence: trial.sequence,
             block: trial.block,
-            sender_bits_per_second: bits_per_second(&sender),
+            sender_bits_per_second: rate(&sender, Unit::Bits),
+            cpu_seconds_per_unit: [
+                per_unit(&host_cores.busy_percent_of_core),
+                per_unit(&qemu.total()),
+                per_unit(&guest_cores.busy_percent_of_core),
+            ],
+            datagrams: DatagramReading::of(trial, workload, &sender, &receiver),
+            latency: Latency::of_trial(trial),
+            timeouts: timeouts(&sender),
             host_us_per_kib: demand(&host_cores.busy_percent_of_core),
             qemu_us_per_kib: demand(&qemu.total()),
             guest_us_per_kib: demand(&guest_cores.busy_percent_of_core),
             receiver_bits_per_second: receiver_rate,
+            headline,
             segments_retransmitted,
             retransmitted_per_million,
             sender_bytes_per_packet: own_interface(&sender, Way::Sent),
-            tap_bytes_per_packet: tap(&host, direction),
+            tap_bytes_per_packet: tap(&host, workload.direction),
             receiver_bytes_per_packet: own_interface(&receiver, Way::Received),
             guest_ready_ms: ready_ms(trial),
             clock_error_percent_of_window: clock_error(trial),
@@ -123,15 +160,37 @@ impl TrialReadings {
     }
 }
 
-/// What arrived, and nothing else of the trial.
-pub fn receiver_bits_per_second(trial: &TrialRecord) -> Reading {
-    bits_per_second(&View::of_receiver(trial))
+/// What the load is measured by, and nothing else of the trial.
+pub fn headline(trial: &TrialRecord, measure: &Measure) -> Reading {
+    let view = match measure.truth {
+        Truth::Receiver => View::of_receiver(trial),
+        Truth::Sender => View::of_sender(trial),
+    };
+    rate(&view, measure.unit)
 }
 
-fn bits_per_second(view: &View<'_>) -> Reading {
+/// How fast the load moved at that end.
+pub(crate) fn rate(view: &View<'_>, unit: Unit) -> Reading {
     let window = view.window()?;
-    let bytes = window.increase("load", |sample| sample.load.map(|load| load.bytes))?;
-    Ok(bytes as f64 * 8.0 / window.seconds)
+    let (counter, factor) = unit.counter();
+    let count = window.increase("load", |sample| sample.load.as_ref().and_then(counter))?;
+    Ok(count as f64 * factor / window.seconds)
+}
+
+fn timeouts(sender: &View<'_>) -> Reading {
+    let load = sender.party.and_then(|party| party.report.load.as_ref());
+    let timeouts = load.and_then(|load| load.timeouts).ok_or("requests do not time out")?;
+    Ok(timeouts as f64)
+}
+
+/// `busy` as in [`us_per_kib`].
+fn seconds_per_unit(busy: &Reading, per_second: &Reading) -> Reading {
+    let busy = busy.as_ref().map_err(Clone::clone)?;
+    let per_second = per_second.as_ref().map_err(Clone::clone)?;
+    if *per_second == 0.0 {
+        return Err("nothing arrived".into());
+    }
+    Ok(busy / 100.0 / per_second)
 }
 
 /// `busy` is in percent of a core: of every second so many hundredths. Both are rates, so the

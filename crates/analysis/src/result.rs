@@ -12,7 +12,9 @@ use vioperf_model::plan::CellId;
 use vioperf_model::record::{Place, RunInfo};
 use vioperf_model::sample::InterfaceFacts;
 use vioperf_model::scenario::SwitchKind;
-use vioperf_model::workload::Direction;
+use vioperf_model::workload::{Direction, Workload};
+
+use crate::measure::Measure;
 
 /// Version of [`RunAnalysis`]. Raised when a reader of the older version would misread.
 pub const ANALYSIS_SCHEMA_VERSION: u32 = 1;
@@ -127,13 +129,24 @@ pub struct CellAnalysis {
     pub streams: u16,
     /// Which way the payload goes.
     pub direction: Direction,
+    /// The load.
+    pub workload: Workload,
+    /// The metric that the cell is ranked by, as a path in here (`receiver_bits_per_second`,
+    /// `datagrams.received_per_second`, `transactions.per_second`).
+    pub headline_metric: &'static str,
     /// How often it was tried.
     pub trials: TrialCounts,
     /// Payload that arrived at the receiver.
     pub receiver_bits_per_second: Metric,
     /// Payload that the sender's kernel took.
     pub sender_bits_per_second: Metric,
-    /// What arrived, in percent of what the baseline of the same block received.
+    /// Datagrams; absent for a load that has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub datagrams: Option<Datagrams>,
+    /// Transactions; absent for a load that has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub transactions: Option<Transactions>,
+    /// The headline metric, in percent of that of the baseline of the same block.
     pub percent_of_baseline: Metric,
     /// The host's cores.
     pub host: MachineUse,
@@ -155,6 +168,132 @@ pub struct CellAnalysis {
     pub unexplained_host_busy_percent_of_core: Metric,
     /// The interfaces under test as they really were.
     pub ends: Vec<EndFacts>,
+}
+
+impl CellAnalysis {
+    /// What its load is measured by.
+    pub fn measure(&self) -> &'static Measure {
+        Measure::of(self.workload.kind)
+    }
+
+    /// The metric that it is ranked by.
+    pub fn headline(&self) -> &Metric {
+        (self.measure().read)(self).unwrap_or(&self.receiver_bits_per_second)
+    }
+}
+
+/// What became of datagrams.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
+pub struct Datagrams {
+    /// UDP payload of one.
+    pub payload_bytes: u64,
+    /// Whether many pass the stack as one (`UDP_SEGMENT`, `UDP_GRO`): then they are not packets on a
+    /// wire.
+    pub segmentation: bool,
+    /// That the receiver was given.
+    pub received_per_second: Metric,
+    /// That the sender's kernel took.
+    pub sent_per_second: Metric,
+    /// Of those sent: by their numbers where they bear any, else by both rates.
+    pub lost_percent: Metric,
+    /// That arrived when the receiver's sockets had no room, in a trial.
+    pub socket_drops: Metric,
+    /// That arrived again, in a trial.
+    pub duplicated: Metric,
+    /// That arrived after a later one, in a trial (RFC 4737).
+    pub reordered: Metric,
+    /// Smoothed variation of the transit time (RFC 3550).
+    pub jitter_us: Metric,
+    /// What one takes on an Ethernet wire: payload, headers (46 bytes over IPv4, at least a frame of
+    /// 64), preamble (8) and gap (12); absent where it is not one frame.
+    pub bytes_on_wire: Option<u64>,
+    /// Received, in percent of what a wire of the speed that the near end's card claims can carry.
+    pub percent_of_wire_rate: Metric,
+    /// CPU time per datagram received.
+    pub service_demand: DatagramDemand,
+}
+
+/// CPU time per datagram received, as in [`ServiceDemand`].
+#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
+pub struct DatagramDemand {
+    /// All busy time of all cores of the host.
+    pub host_ns: Metric,
+    /// QEMU's threads.
+    pub qemu_ns: Metric,
+    /// All busy time of all cores of the guest.
+    pub guest_ns: Metric,
+}
+
+/// Requests and their responses.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
+pub struct Transactions {
+    /// Responses that the one who asked received.
+    pub per_second: Metric,
+    /// Requests that were not answered in time, in a trial.
+    pub timeouts: Metric,
+    /// How long they took.
+    pub latency: LatencyAnalysis,
+    /// CPU time per transaction.
+    pub service_demand: TransactionDemand,
+}
+
+/// CPU time per transaction, as in [`ServiceDemand`].
+#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
+pub struct TransactionDemand {
+    /// All busy time of all cores of the host.
+    pub host_us: Metric,
+    /// QEMU's threads.
+    pub qemu_us: Metric,
+    /// All busy time of all cores of the guest.
+    pub guest_us: Metric,
+}
+
+/// Latency of transactions.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
+pub struct LatencyAnalysis {
+    /// p50 to p99.99, ascending.
+    pub percentiles: Vec<Percentile>,
+    /// Mean.
+    pub mean_us: Metric,
+    /// Mean, less that of the baseline of the same block.
+    pub added_mean_us: Metric,
+    /// The longest of each trial.
+    pub max_us: Metric,
+    /// Transactions of all trials together.
+    pub transactions: u64,
+    /// Percentiles of all trials together, as far as ten transactions lie beyond.
+    pub curve: Vec<CurvePoint>,
+}
+
+impl LatencyAnalysis {
+    /// The percentile of that name (`p99`).
+    pub fn percentile(&self, name: &str) -> Option<&Percentile> {
+        self.percentiles.iter().find(|percentile| percentile.name == name)
+    }
+}
+
+/// A percentile of latency.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
+pub struct Percentile {
+    /// `p99`.
+    pub name: &'static str,
+    /// The part of transactions that took no longer.
+    pub quantile: f64,
+    /// With fewer transactions in a trial it is not told: ten have to lie beyond it.
+    pub least_transactions: u64,
+    /// So long.
+    pub us: Metric,
+    /// The same, less that of the baseline of the same block.
+    pub added_us: Metric,
+}
+
+/// A point of a curve of percentiles.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
+pub struct CurvePoint {
+    /// One transaction in so many took longer: 1 / (1 - quantile).
+    pub one_in: f64,
+    /// Than this.
+    pub us: f64,
 }
 
 /// How often a cell was tried.
@@ -300,8 +439,16 @@ pub struct RankedWorkload {
     pub streams: u16,
     /// Which way the payload goes.
     pub direction: Direction,
+    /// The load in words (`towards the guest, 4 streams`).
+    pub title: String,
     /// In percent of the baseline; absent where it was not measured.
     pub percent_of_baseline: Option<Summary>,
+    /// What it adds to the baseline's p50; absent where the load has no latency.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub added_p50_us: Option<Summary>,
+    /// What it adds to the baseline's p99.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub added_p99_us: Option<Summary>,
 }
 
 /// Two paths compared.

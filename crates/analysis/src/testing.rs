@@ -1,5 +1,7 @@
 //! A synthetic run with known numbers, for tests of the analysis and of the reports.
 
+mod loads;
+
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -15,9 +17,11 @@ use vioperf_model::sample::{
     TcpCounters, ThreadTimes,
 };
 use vioperf_model::scenario::{Factors, Guest, Repeat, Scenario, Testbed};
-use vioperf_model::units::{ByteSize, TimeSpan};
+use vioperf_model::units::TimeSpan;
 use vioperf_model::wire::{NodeIdentity, PROTOCOL_VERSION, Role};
 use vioperf_model::workload::{Direction, Workload, WorkloadKind};
+
+pub use self::loads::{PACKETS_SENT_FACTOR, UDP_LOST_PERCENT};
 
 /// A run and its trials, to be changed by the test that needs it otherwise.
 #[derive(Debug, Clone)]

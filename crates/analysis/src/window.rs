@@ -126,7 +126,7 @@ mod tests {
     use crate::testing::{party_with_samples, timeline};
 
     fn sample(monotonic_ns: u64, bytes: u64) -> Sample {
-        let load = Some(LoadCounters { bytes, calls: 1 });
+        let load = Some(LoadCounters { bytes, calls: 1, ..LoadCounters::default() });
         Sample { monotonic_ns, load, ..Sample::default() }
     }
 

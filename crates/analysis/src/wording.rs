@@ -1,7 +1,7 @@
 //! Numbers as a person reads them: few digits, always with a unit.
 
 use vioperf_model::plan::CellId;
-use vioperf_model::workload::Direction;
+use vioperf_model::workload::{Direction, Receivers, Workload};
 
 /// `value` with as many decimals as give three significant digits (`0.123`, `1.23`, `12.3`, `1234`).
 pub fn three_digits(value: f64) -> String {
@@ -37,6 +37,15 @@ pub fn rate(bits_per_second: f64) -> String {
     format!("{} {unit}", three_digits(bits_per_second / factor))
 }
 
+/// The prefix for so many a second (`k/s`), and by how much to divide.
+pub fn count_rate_unit(per_second: f64) -> (&'static str, f64) {
+    match per_second.abs() {
+        rate if rate >= 9.995e5 => ("M/s", 1e6),
+        rate if rate >= 9.995e3 => ("k/s", 1e3),
+        _ => ("/s", 1.0),
+    }
+}
+
 /// A percentage (`71.2 %`).
 pub fn percent(percent: f64) -> String {
     format!("{} %", three_digits(percent))
@@ -48,6 +57,30 @@ pub fn direction(direction: Direction) -> &'static str {
         Direction::ToGuest => "towards the guest",
         Direction::FromGuest => "from the guest",
     }
+}
+
+/// A load, by what can be varied of it (`18-byte payload, one socket, towards the guest, 4 streams`).
+pub fn load(workload: &Workload) -> String {
+    let mut parts: Vec<String> = Vec::new();
+    parts.extend(workload.transport.map(|transport| transport.to_string().to_uppercase()));
+    parts.extend(workload.payload.map(|size| format!("{}-byte payload", size.as_bytes())));
+    parts.extend(workload.receivers.map(|receivers| {
+        let how = match receivers {
+            Receivers::One => "one socket",
+            Receivers::Shared => "one socket shared by threads",
+            Receivers::Reuseport => "a socket a thread",
+        };
+        how.to_owned()
+    }));
+    parts.push(direction(workload.direction).to_owned());
+    parts.push(count(usize::from(workload.streams), "stream"));
+    parts.join(", ")
+}
+
+/// `text` with its first letter in upper case.
+pub fn capitalised(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map(|first| first.to_uppercase().chain(chars).collect()).unwrap_or_default()
 }
 
 /// A count with its noun (`1 trial`, `3 trials`).

@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use vioperf_analysis::measure::headline_of;
 use vioperf_model::record::{Outcome, TrialRecord};
 
 use crate::conductor::schedule::{Audience, Clock, Position};
@@ -53,9 +54,8 @@ impl Audience for Recorder<'_> {
         match &record.outcome {
             Outcome::Completed if self.output.shows_status() => {}
             Outcome::Completed => {
-                let rate = vioperf_analysis::receiver_bits_per_second(record);
-                let rate =
-                    rate.map_or_else(String::new, |rate| format!("{:>9.1} Mbit/s", rate / 1e6));
+                let kind = position.cell.workload.kind;
+                let rate = headline_of(kind, record).unwrap_or_default();
                 self.output.note(format_args!("{place} {:<32} {rate}", record.cell.0));
             }
             Outcome::Void { reason, .. } => {

@@ -1,6 +1,7 @@
 //! Sender and receiver that saw different rates.
 
 use vioperf_model::plan::CellId;
+use vioperf_model::workload::WorkloadKind;
 
 use super::{Evidence, about_cells};
 use crate::result::{Finding, Severity};
@@ -13,6 +14,8 @@ pub fn check(evidence: &Evidence<'_>) -> Vec<Finding> {
     let cells: Vec<(CellId, String)> = evidence
         .cells
         .iter()
+        // What a path may lose is another finding, and a request need not weigh what its response does.
+        .filter(|cell| cell.workload.kind == WorkloadKind::TcpStream)
         .filter_map(|cell| {
             let sent = cell.sender_bits_per_second.mean()?;
             let received = cell.receiver_bits_per_second.mean()?;

@@ -5,14 +5,14 @@ use vioperf_model::plan::CellId;
 use super::{Evidence, about_cells};
 use crate::result::{CellAnalysis, Finding, Severity};
 use crate::window::percent;
-use crate::wording;
+use crate::wording::{self, capitalised};
 
 /// Half widths above this part of the mean are doubtful, in percent.
 const WIDE_PERCENT: f64 = 10.0;
 
 pub fn check(evidence: &Evidence<'_>) -> Vec<Finding> {
     let width = |cell: &CellAnalysis| -> Option<(f64, CellId)> {
-        let summary = cell.receiver_bits_per_second.summary?;
+        let summary = cell.headline().summary?;
         Some((percent(summary.half_width()?, summary.mean), cell.id.clone()))
     };
     let mut wide: Vec<(f64, CellId)> = evidence
@@ -26,10 +26,11 @@ pub fn check(evidence: &Evidence<'_>) -> Vec<Finding> {
         .into_iter()
         .map(|(width, cell)| (cell, format!("± {}", wording::percent(width))))
         .collect();
+    let noun = evidence.cells.first().map_or("throughput", |cell| cell.measure().noun);
     about_cells(
         "wide-interval",
         Severity::Doubt,
-        "Throughput scatters: the 95 % interval is wider than ± 10 %",
+        &format!("{} scatters: the 95 % interval is wider than ± 10 %", capitalised(noun)),
         &cells,
         "Measure more blocks or longer trials, on a machine that does nothing else, before trusting \
          small differences.",

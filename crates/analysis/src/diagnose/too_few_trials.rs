@@ -10,7 +10,7 @@ use crate::wording::count;
 const LEAST_TRIALS: usize = 3;
 
 pub fn check(evidence: &Evidence<'_>) -> Vec<Finding> {
-    let trials = |cell: &crate::result::CellAnalysis| cell.receiver_bits_per_second.values.len();
+    let trials = |cell: &crate::result::CellAnalysis| cell.headline().values.len();
     let cells: Vec<(CellId, String)> = evidence
         .cells
         .iter()

@@ -1,0 +1,156 @@
+//! What became of the datagrams of one trial.
+
+use vioperf_model::record::{Place, TrialRecord};
+use vioperf_model::sample::DatagramOutcome;
+use vioperf_model::wire::Role;
+use vioperf_model::workload::Workload;
+
+use crate::measure::Unit;
+use crate::rates::{View, rate};
+use crate::window::{Reading, percent};
+
+/// UDP's header in bytes (RFC 768).
+const UDP_HEADER_BYTES: u64 = 8;
+/// IPv4's without options (RFC 791), and IPv6's (RFC 8200).
+const IP_HEADER_BYTES: [u64; 2] = [20, 40];
+/// Ethernet's addresses and type, and its checksum (IEEE 802.3, clause 3).
+const ETHERNET_BYTES: u64 = 14 + 4;
+/// No frame is shorter, checksum included (IEEE 802.3, clause 4).
+const LEAST_FRAME_BYTES: u64 = 64;
+/// Preamble and start delimiter, and the gap to the next frame: on the wire, but not of the frame.
+const PREAMBLE_BYTES: u64 = 8;
+const GAP_BYTES: u64 = 12;
+
+/// What became of datagrams, in one trial.
+#[derive(Debug)]
+pub struct DatagramReading {
+    /// That the sender's kernel took.
+    pub sent_per_second: Reading,
+    /// That the receiver was given.
+    pub received_per_second: Reading,
+    /// Of those sent.
+    pub lost_percent: Reading,
+    /// That arrived again.
+    pub duplicated: Reading,
+    /// That arrived after a later one.
+    pub reordered: Reading,
+    /// That the receiver's sockets had no room for.
+    pub socket_drops: Reading,
+    /// Variation of the transit time.
+    pub jitter_us: Reading,
+    /// Of what a wire of the claimed speed can carry at most.
+    pub percent_of_wire_rate: Reading,
+}
+
+impl DatagramReading {
+    /// Reads both ends.
+    pub fn of(
+        trial: &TrialRecord,
+        workload: &Workload,
+        sender: &View<'_>,
+        receiver: &View<'_>,
+    ) -> Self {
+        let sent_per_second = rate(sender, Unit::Datagrams);
+        let received_per_second = rate(receiver, Unit::Datagrams);
+        let numbered = || -> Result<&DatagramOutcome, &'static str> {
+            let load = receiver.party.and_then(|party| party.report.load.as_ref());
+            let outcome = load.and_then(|load| load.datagrams.as_ref());
+            outcome.ok_or("the datagrams of this load are not numbered")
+        };
+        let numbered_as =
+            |read: fn(&DatagramOutcome) -> u64| -> Reading { Ok(numbered().map(read)? as f64) };
+        Self {
+            lost_percent: lost_percent(numbered().ok(), &sent_per_second, &received_per_second),
+            duplicated: numbered_as(|outcome| outcome.duplicated),
+            reordered: numbered_as(|outcome| outcome.reordered),
+            socket_drops: socket_drops(receiver),
+            jitter_us: numbered_as(|outcome| outcome.jitter_ns).map(|ns| ns / 1e3),
+            percent_of_wire_rate: percent_of_wire_rate(trial, workload, &received_per_second),
+            sent_per_second,
+            received_per_second,
+        }
+    }
+}
+
+fn socket_drops(receiver: &View<'_>) -> Reading {
+    let load = receiver.party.and_then(|party| party.report.load.as_ref());
+    let drops = load.and_then(|load| load.socket_drops);
+    Ok(drops.ok_or("the receiver's sockets do not tell what they dropped")? as f64)
+}
+
+/// By the numbers that never arrived where datagrams bear numbers; else by what was sent and received
+/// in the window. The two ends' samples do not lie at the same moments: a little more received than
+/// sent is no loss.
+fn lost_percent(numbered: Option<&DatagramOutcome>, sent: &Reading, received: &Reading) -> Reading {
+    let seen = |outcome: &&DatagramOutcome| outcome.received > 0;
+    if let Some(outcome) = numbered.filter(seen) {
+        let (received, lost) = (outcome.received as f64, outcome.lost as f64);
+        return Ok(percent(lost, received + lost));
+    }
+    let sent = *sent.as_ref().map_err(Clone::clone)?;
+    let received = *received.as_ref().map_err(Clone::clone)?;
+    if sent == 0.0 {
+        return Err("nothing was sent".into());
+    }
+    Ok(percent(sent - received, sent).max(0.0))
+}
+
+/// Bytes that a datagram of so much payload takes on an Ethernet wire, preamble and gap included: 84
+/// for 18 bytes of payload (RFC 2544, appendix B, counts the same: 14 880 a second at 10 Mbit/s).
+///
+/// Absent where it is not one frame.
+pub fn bytes_on_wire(payload_bytes: u64, is_ipv6: bool, mtu_bytes: u64) -> Option<u64> {
+    let header = IP_HEADER_BYTES[usize::from(is_ipv6)] + UDP_HEADER_BYTES;
+    let packet = payload_bytes.checked_add(header).filter(|packet| *packet <= mtu_bytes)?;
+    let frame = (packet + ETHERNET_BYTES).max(LEAST_FRAME_BYTES);
+    Some(frame + PREAMBLE_BYTES + GAP_BYTES)
+}
+
+fn percent_of_wire_rate(trial: &TrialRecord, workload: &Workload, received: &Reading) -> Reading {
+    let received = *received.as_ref().map_err(Clone::clone)?;
+    if workload.segmentation {
+        return Err("datagrams of a segmentation load are not packets on a wire".into());
+    }
+    let near = trial.parties.iter().find(|p| [Place::Guest, Place::Second].contains(&p.place));
+    let facts = near.and_then(|party| party.interface.as_ref());
+    let facts = facts.ok_or("the interface under test is not in the record")?;
+    let megabits = facts.speed_mbit_per_s.filter(|speed| *speed > 0);
+    let speed = f64::from(megabits.ok_or("the link's speed is not known")?) * 1e6;
+    let is_ipv6 = trial.parties.iter().any(|party| match &party.role {
+        Role::Sender { peer } => peer.is_ipv6(),
+        _ => false,
+    });
+    let bytes = bytes_on_wire(workload.payload_bytes(), is_ipv6, u64::from(facts.mtu))
+        .ok_or("a datagram is larger than the MTU, and not one frame")?;
+    Ok(percent(received * bytes as f64 * 8.0, speed))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_frame_takes_its_preamble_and_gap_on_the_wire() {
+        assert_eq!(bytes_on_wire(18, false, 1500), Some(84));
+        assert_eq!(bytes_on_wire(1, false, 1500), Some(84));
+        assert_eq!(bytes_on_wire(1472, false, 1500), Some(1538));
+        assert_eq!(bytes_on_wire(1473, false, 1500), None);
+        assert_eq!(bytes_on_wire(1472, true, 1500), None);
+        assert_eq!(bytes_on_wire(u64::MAX, false, 1500), None);
+        // The well-known 14 880 frames a second at 10 Mbit/s, and 812.
+        assert!((10e6 / 8.0 / 84.0_f64 - 14_880.9).abs() < 0.1);
+        assert!((10e6 / 8.0 / 1538.0_f64 - 812.7).abs() < 0.1);
+    }
+
+    #[test]
+    fn loss_is_told_by_numbers_where_there_are_any() {
+        let outcome = DatagramOutcome { received: 90, lost: 10, ..DatagramOutcome::default() };
+        assert_eq!(lost_percent(Some(&outcome), &Ok(5.0), &Ok(1.0)), Ok(10.0));
+        assert_eq!(lost_percent(None, &Ok(200.0), &Ok(150.0)), Ok(25.0));
+        assert_eq!(lost_percent(None, &Ok(200.0), &Ok(201.0)), Ok(0.0));
+        // None that arrived had a number: the window tells.
+        let none = DatagramOutcome::default();
+        assert_eq!(lost_percent(Some(&none), &Ok(200.0), &Ok(0.0)), Ok(100.0));
+        assert!(lost_percent(None, &Ok(0.0), &Ok(0.0)).is_err());
+    }
+}

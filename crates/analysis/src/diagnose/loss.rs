@@ -1,0 +1,28 @@
+//! Datagrams that were sent and never arrived.
+
+use super::{Evidence, about_cells, above};
+use crate::result::{Finding, Severity};
+
+/// Less than this is within the reach of the two ends' samples, which do not lie at the same moments.
+const LOSS_PERCENT: f64 = 0.1;
+
+pub fn check(evidence: &Evidence<'_>) -> Vec<Finding> {
+    let mut cells =
+        above(evidence.cells, LOSS_PERCENT, |cell| Some(&cell.datagrams.as_ref()?.lost_percent));
+    for (id, what) in &mut cells {
+        let cell = evidence.cells.iter().find(|cell| cell.id == *id);
+        let drops = cell.and_then(|cell| cell.datagrams.as_ref()?.socket_drops.mean());
+        if let Some(drops) = drops.filter(|drops| *drops >= 1.0) {
+            what.push_str(&format!(", {drops:.0} datagrams a trial at the receiver's sockets"));
+        }
+    }
+    about_cells(
+        "datagrams-lost",
+        Severity::Note,
+        "Datagrams were lost between sender and receiver",
+        &cells,
+        "In percent of those sent. What arrived is what counts; the sender gave more than the path or \
+         the receiver took. What the receiver's sockets had no room for is told beside it; \
+         the rest was dropped on the way.",
+    )
+}

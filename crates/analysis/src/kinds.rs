@@ -1,0 +1,218 @@
+//! What has to hold of every kind of load.
+
+use vioperf_model::record::TrialRecord;
+use vioperf_model::wire::Role;
+use vioperf_model::workload::WorkloadKind;
+
+use crate::analyse;
+use crate::measure::{Measure, headline_of};
+use crate::result::{CellAnalysis, RunAnalysis, Severity};
+use crate::testing::{PACKETS_SENT_FACTOR, Synthetic, UDP_LOST_PERCENT};
+
+const KINDS: [WorkloadKind; 5] = [
+    WorkloadKind::TcpStream,
+    WorkloadKind::UdpStream,
+    WorkloadKind::PacketRate,
+    WorkloadKind::RequestResponse,
+    WorkloadKind::ConnectRate,
+];
+
+fn analysed(kind: WorkloadKind) -> RunAnalysis {
+    let Synthetic { run, trials } = Synthetic::of_kind(kind);
+    analyse(&run, &trials)
+}
+
+fn cell<'a>(analysis: &'a RunAnalysis, id: &str) -> &'a CellAnalysis {
+    let found = analysis.cells.iter().find(|cell| cell.id.0 == id);
+    found.unwrap_or_else(|| panic!("no {id} in {:?}", analysis.cells.iter().map(|c| &c.id)))
+}
+
+fn near(got: Option<f64>, want: f64, slack: f64) {
+    let got = got.unwrap();
+    assert!((got - want).abs() <= want.abs() * slack, "{got} is not {want}");
+}
+
+#[test]
+fn every_kind_has_its_headline_where_it_says_and_is_ranked_by_it() {
+    for kind in KINDS {
+        let analysis = analysed(kind);
+        for cell in &analysis.cells {
+            let json = serde_json::to_value(cell).unwrap();
+            let path = cell.headline_metric.split('.');
+            let metric = path.fold(&json, |value, name| &value[name]);
+            assert_eq!(metric["summary"]["mean"].as_f64(), cell.headline().mean(), "{kind:?}");
+            assert!(cell.headline().mean().unwrap() > 0.0, "{kind:?} {}", cell.id);
+            let demand = (cell.measure().demand)(cell).unwrap();
+            assert!(demand[0].mean().unwrap() > 0.0, "{kind:?} {}", cell.id);
+            assert_eq!(demand[2].mean().is_some(), !cell.is_baseline);
+        }
+        let order: Vec<&str> = analysis.ranking.iter().map(|r| r.path.as_str()).collect();
+        assert_eq!(order, ["virtio", "e1000e", "rtl8139"], "{kind:?}");
+        let kept = format!("of the host's own {}", Measure::of(kind).kept);
+        assert!(analysis.headline[0].contains(&kept), "{:?}", analysis.headline);
+    }
+}
+
+#[test]
+fn a_calm_run_of_any_kind_has_no_warning() {
+    for kind in KINDS {
+        let analysis = analysed(kind);
+        let known = ["datagrams-lost", "requests-timed-out"];
+        let odd = analysis.findings.iter().find(|finding| {
+            finding.severity != Severity::Note && !known.contains(&finding.rule.as_str())
+        });
+        assert_eq!(odd, None, "{kind:?}");
+        let rules: Vec<&str> = analysis.findings.iter().map(|f| f.rule.as_str()).collect();
+        assert!(!rules.contains(&"link-speed-not-a-limit"), "{kind:?}");
+        let loses = matches!(kind, WorkloadKind::UdpStream | WorkloadKind::PacketRate);
+        assert_eq!(rules.contains(&"datagrams-lost"), loses, "{kind:?}");
+        let times_out = kind == WorkloadKind::RequestResponse;
+        assert_eq!(rules.contains(&"requests-timed-out"), times_out, "{kind:?}");
+    }
+}
+
+#[test]
+fn a_packet_rate_is_what_arrived_and_the_rest_is_loss() {
+    let analysis = analysed(WorkloadKind::PacketRate);
+    let small = cell(&analysis, "e1000e/18-bytes/one/1-stream/to-guest");
+    let datagrams = small.datagrams.as_ref().unwrap();
+    near(datagrams.received_per_second.mean(), 50e3, 0.01);
+    near(datagrams.sent_per_second.mean(), 50e3 * PACKETS_SENT_FACTOR, 0.01);
+    near(datagrams.lost_percent.mean(), 20.0, 1e-3);
+    near(small.percent_of_baseline.mean(), 10.0, 0.02);
+    // 60 % of a core for 50 000 a second.
+    near(datagrams.service_demand.guest_ns.mean(), 0.6e9 / 50e3, 0.03);
+    assert_eq!(datagrams.bytes_on_wire, Some(84));
+    near(datagrams.percent_of_wire_rate.mean(), 100.0 * 50e3 * 84.0 * 8.0 / 1e9, 0.01);
+    let large = cell(&analysis, "e1000e/1472-bytes/one/1-stream/to-guest");
+    assert_eq!(large.datagrams.as_ref().unwrap().bytes_on_wire, Some(1538));
+    let virtio = cell(&analysis, "virtio/18-bytes/one/1-stream/to-guest");
+    let unknown = &virtio.datagrams.as_ref().unwrap().percent_of_wire_rate;
+    assert_eq!(unknown.reason(), Some("the link's speed is not known"));
+}
+
+#[test]
+fn segmented_datagrams_are_no_packets_on_a_wire() {
+    let Synthetic { mut run, trials } = Synthetic::of_kind(WorkloadKind::PacketRate);
+    run.plan.cells.iter_mut().for_each(|cell| cell.workload.segmentation = true);
+    let analysis = analyse(&run, &trials);
+    let datagrams =
+        cell(&analysis, "e1000e/18-bytes/one/1-stream/to-guest").datagrams.as_ref().unwrap();
+    assert!(datagrams.segmentation && datagrams.received_per_second.mean().is_some());
+    assert_eq!(datagrams.bytes_on_wire, None);
+    assert!(datagrams.percent_of_wire_rate.reason().unwrap().contains("segmentation"));
+}
+
+#[test]
+fn a_numbered_streams_loss_is_what_its_receiver_missed() {
+    let analysis = analysed(WorkloadKind::UdpStream);
+    let virtio = cell(&analysis, "virtio/1-stream/to-guest");
+    let datagrams = virtio.datagrams.as_ref().unwrap();
+    near(datagrams.lost_percent.mean(), UDP_LOST_PERCENT, 1e-3);
+    near(datagrams.jitter_us.mean(), 12.5, 1e-9);
+    near(datagrams.duplicated.mean(), 3.0, 1e-9);
+    near(datagrams.reordered.mean(), 7.0, 1e-9);
+    assert!(datagrams.socket_drops.mean().unwrap() > 1.0);
+    near(virtio.headline().mean(), 300e3 * 1470.0 * 8.0, 0.01);
+    let lost = analysis.findings.iter().find(|f| f.rule == "datagrams-lost").unwrap();
+    assert!(lost.evidence.contains("1.00 %") && lost.evidence.contains("sockets"), "{lost:?}");
+}
+
+#[test]
+fn latency_is_paired_with_the_baseline_of_its_block() {
+    let analysis = analysed(WorkloadKind::RequestResponse);
+    let virtio = cell(&analysis, "virtio/tcp/1-stream/to-guest").transactions.as_ref().unwrap();
+    let baseline = cell(&analysis, "baseline/tcp/1-stream/to-guest").transactions.as_ref().unwrap();
+    // 0.7 of 50 µs and of 20 µs.
+    near(virtio.latency.percentile("p50").unwrap().us.mean(), 35.0, 1e-6);
+    near(baseline.latency.percentile("p50").unwrap().us.mean(), 14.0, 1e-6);
+    near(virtio.latency.percentile("p50").unwrap().added_us.mean(), 21.0, 1e-6);
+    let of_baseline = &baseline.latency.percentile("p50").unwrap().added_us;
+    assert_eq!(of_baseline.reason(), Some("it is the baseline"));
+    // 50 000 a trial: not enough for p99.99 of one, but all three together are for the curve.
+    let rare = &virtio.latency.percentile("p99.99").unwrap().us;
+    assert_eq!(rare.reason(), Some("p99.99 needs 100000 transactions a trial"));
+    assert!(virtio.latency.transactions > 140_000);
+    let curve = &virtio.latency.curve;
+    assert!(curve.last().unwrap().one_in > 9_999.0, "{:?}", curve.last());
+    assert!(curve.windows(2).all(|pair| pair[0].us <= pair[1].us));
+    let headline = analysis.headline.join(" ");
+    assert!(headline.contains("virtio adds 21.0 µs to p50"), "{headline}");
+    assert!(analysis.ranking[0].workloads[0].added_p99_us.is_some());
+    // A request weighs what it weighs: a rate of bytes and a sender that sends less is no doubt.
+    assert!(analysis.findings.iter().all(|f| f.rule != "sender-receiver-disagree"));
+}
+
+#[test]
+fn added_latency_needs_a_baseline_in_its_block() {
+    let Synthetic { run, mut trials } = Synthetic::of_kind(WorkloadKind::RequestResponse);
+    trials.retain(|trial| trial.cell.0.starts_with("baseline") == (trial.block == 0));
+    let analysis = analyse(&run, &trials);
+    let virtio = cell(&analysis, "virtio/tcp/1-stream/to-guest").transactions.as_ref().unwrap();
+    let p50 = virtio.latency.percentile("p50").unwrap();
+    assert_eq!(p50.added_us.reason(), Some("no baseline in the same block"));
+    assert!(p50.us.mean().is_some());
+}
+
+#[test]
+fn a_line_of_progress_says_what_its_kind_is_measured_by() {
+    let line = |kind| {
+        let Synthetic { trials, .. } = Synthetic::of_kind(kind);
+        let virtio = |trial: &&TrialRecord| trial.cell.0.starts_with("virtio");
+        headline_of(kind, trials.iter().find(virtio).unwrap()).unwrap()
+    };
+    assert!(line(WorkloadKind::TcpStream).ends_with("Gbit/s"));
+    assert!(line(WorkloadKind::UdpStream).ends_with("Gbit/s"));
+    assert!(line(WorkloadKind::PacketRate).ends_with(" k datagrams/s"));
+    let latency = line(WorkloadKind::RequestResponse);
+    assert!(latency.contains(" k transactions/s, p50 35.0 µs"), "{latency}");
+    let Synthetic { mut trials, .. } = Synthetic::of_kind(WorkloadKind::PacketRate);
+    trials[0].timeline = None;
+    assert_eq!(headline_of(WorkloadKind::PacketRate, &trials[0]), None);
+}
+
+#[test]
+fn a_record_that_lacks_what_its_kind_counts_has_a_reason() {
+    for kind in [WorkloadKind::PacketRate, WorkloadKind::RequestResponse] {
+        let Synthetic { run, mut trials } = Synthetic::of_kind(kind);
+        for party in trials.iter_mut().flat_map(|trial| &mut trial.parties) {
+            party.report.load = None;
+            for load in party.report.samples.iter_mut().filter_map(|sample| sample.load.as_mut()) {
+                (load.datagrams, load.transactions) = (None, None);
+            }
+        }
+        for cell in &analyse(&run, &trials).cells {
+            assert_eq!(cell.headline().reason(), Some("load: not in the samples"));
+            let latency = cell.transactions.as_ref().map(|t| t.latency.percentiles[0].us.reason());
+            assert!(latency.is_none_or(|reason| reason.unwrap().contains("no latency")));
+        }
+    }
+}
+
+#[test]
+fn nothing_that_arrives_is_said_and_divides_nothing() {
+    for kind in KINDS {
+        let Synthetic { run, mut trials } = Synthetic::of_kind(kind);
+        for party in trials.iter_mut().flat_map(|trial| &mut trial.parties) {
+            let sends = matches!(party.role, Role::Sender { .. });
+            party.report.load = None;
+            for load in party.report.samples.iter_mut().filter_map(|sample| sample.load.as_mut()) {
+                load.transactions = load.transactions.map(|_| 0);
+                if !sends {
+                    (load.bytes, load.datagrams) = (0, load.datagrams.map(|_| 0));
+                }
+            }
+        }
+        let analysis = analyse(&run, &trials);
+        for cell in &analysis.cells {
+            assert_eq!(cell.headline().mean(), Some(0.0), "{kind:?}");
+            let demand = (cell.measure().demand)(cell).unwrap();
+            assert_eq!(demand[0].reason(), Some("nothing arrived"), "{kind:?}");
+            if let Some(datagrams) = &cell.datagrams {
+                assert_eq!(datagrams.lost_percent.mean(), Some(100.0), "{kind:?}");
+            }
+        }
+        let text = serde_json::to_string(&analysis).unwrap();
+        assert!(!text.contains("NaN"), "{kind:?}");
+    }
+}

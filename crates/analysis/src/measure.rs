@@ -1,0 +1,213 @@
+//! What each kind of load is measured by: one row a kind. Ranking, percentages of the baseline and
+//! every format of the report work on what is said here.
+
+use vioperf_model::record::TrialRecord;
+use vioperf_model::sample::LoadCounters;
+use vioperf_model::workload::WorkloadKind;
+
+use crate::latency::Latency;
+use crate::rates;
+use crate::result::{CellAnalysis, Metric};
+use crate::wording;
+
+/// Which value is the good one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Better {
+    /// Rates.
+    Higher,
+    /// Latencies, losses.
+    Lower,
+}
+
+/// Whose counters are the truth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Truth {
+    /// What arrived.
+    Receiver,
+    /// What was answered, as the one who asked saw it.
+    Sender,
+}
+
+/// What goes along the path, and is counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unit {
+    /// Payload in bits.
+    Bits,
+    /// Datagrams.
+    Datagrams,
+    /// Requests with their responses.
+    Transactions,
+}
+
+impl Unit {
+    /// The unit that suits a rate, short (`Mbit/s`, `k/s`), and by how much to divide.
+    pub fn scale(self, per_second: f64) -> (&'static str, f64) {
+        match self {
+            Self::Bits => wording::rate_unit(per_second),
+            Self::Datagrams | Self::Transactions => wording::count_rate_unit(per_second),
+        }
+    }
+
+    /// A rate, short: for a table or chart whose heading says what is counted (`444 k/s`).
+    pub fn short(self, per_second: f64) -> String {
+        let (unit, factor) = self.scale(per_second);
+        format!("{} {unit}", wording::three_digits(per_second / factor))
+    }
+
+    /// A rate that says what is counted (`444 k datagrams/s`).
+    pub fn text(self, per_second: f64) -> String {
+        let noun = match self {
+            Self::Bits => return self.short(per_second),
+            Self::Datagrams => "datagrams/s",
+            Self::Transactions => "transactions/s",
+        };
+        let (unit, factor) = self.scale(per_second);
+        let prefix = unit.trim_end_matches("/s");
+        let space = if prefix.is_empty() { "" } else { " " };
+        format!("{} {prefix}{space}{noun}", wording::three_digits(per_second / factor))
+    }
+
+    /// The counter that it is read from, and how many of the unit one count is.
+    pub(crate) fn counter(self) -> (fn(&LoadCounters) -> Option<u64>, f64) {
+        match self {
+            Self::Bits => (|load| Some(load.bytes), 8.0),
+            Self::Datagrams => (|load| load.datagrams, 1.0),
+            Self::Transactions => (|load| load.transactions, 1.0),
+        }
+    }
+}
+
+/// CPU time per unit of work on the host, of it QEMU's, and in the guest.
+pub type Demand<'a> = [&'a Metric; 3];
+
+/// How a kind of load is measured.
+#[derive(Debug)]
+pub struct Measure {
+    /// The headline metric's place in a cell of `report --format json`.
+    pub metric: &'static str,
+    /// What is counted.
+    pub unit: Unit,
+    /// Whose counters the headline metric is read from.
+    pub truth: Truth,
+    /// Which value of the headline metric is the good one.
+    pub better: Better,
+    /// The headline metric's name in the head of a table.
+    pub title: &'static str,
+    /// The same in a sentence.
+    pub noun: &'static str,
+    /// Of what a path keeps a part, in a sentence.
+    pub kept: &'static str,
+    /// The headline metric.
+    pub read: fn(&CellAnalysis) -> Option<&Metric>,
+    /// What was sent, in the same unit; for loads whose sender and receiver can count differently.
+    pub sent: fn(&CellAnalysis) -> Option<&Metric>,
+    /// Unit of the service demand.
+    pub demand_unit: &'static str,
+    /// What the service demand is per.
+    pub demand_per: &'static str,
+    /// CPU time per unit of work.
+    pub demand: fn(&CellAnalysis) -> Option<Demand<'_>>,
+    /// Whether the path loses what is too much, so that more sent than received is loss. Over TCP it
+    /// is a doubt about the measurement.
+    pub may_lose: bool,
+    /// Whether the load has TCP segments, which can be sent again.
+    pub may_retransmit: bool,
+}
+
+impl Measure {
+    /// The row of a kind.
+    pub fn of(kind: WorkloadKind) -> &'static Self {
+        match kind {
+            WorkloadKind::TcpStream => &TCP_STREAM,
+            WorkloadKind::UdpStream => &UDP_STREAM,
+            WorkloadKind::PacketRate => &PACKET_RATE,
+            WorkloadKind::RequestResponse => &REQUEST_RESPONSE,
+            WorkloadKind::ConnectRate => &CONNECT_RATE,
+        }
+    }
+}
+
+/// The headline metric of one trial of a load of that kind, with the median latency where the load
+/// has one, for a line of progress (`862 Mbit/s`; `9800 transactions/s, p50 98.1 µs`). Absent where
+/// it cannot be told.
+pub fn headline_of(kind: WorkloadKind, trial: &TrialRecord) -> Option<String> {
+    let measure = Measure::of(kind);
+    let rate = rates::headline(trial, measure).ok()?;
+    let median = Latency::of_trial(trial).ok().and_then(|latency| latency.quantile_us(0.5));
+    let median =
+        median.map_or_else(String::new, |us| format!(", p50 {} µs", wording::three_digits(us)));
+    Some(measure.unit.text(rate) + &median)
+}
+
+const STREAM: Measure = Measure {
+    metric: "receiver_bits_per_second",
+    unit: Unit::Bits,
+    truth: Truth::Receiver,
+    better: Better::Higher,
+    title: "throughput",
+    noun: "throughput",
+    kept: "path",
+    read: |cell| Some(&cell.receiver_bits_per_second),
+    sent: |cell| Some(&cell.sender_bits_per_second),
+    demand_unit: "µs/KiB",
+    demand_per: "KiB received",
+    demand: |cell| {
+        let demand = &cell.service_demand;
+        Some([&demand.host_us_per_kib, &demand.qemu_us_per_kib, &demand.guest_us_per_kib])
+    },
+    may_lose: false,
+    may_retransmit: true,
+};
+
+static TCP_STREAM: Measure = STREAM;
+
+const DATAGRAMS: Measure =
+    Measure { kept: "UDP throughput", may_lose: true, may_retransmit: false, ..STREAM };
+
+static UDP_STREAM: Measure = DATAGRAMS;
+
+static PACKET_RATE: Measure = Measure {
+    metric: "datagrams.received_per_second",
+    unit: Unit::Datagrams,
+    title: "datagrams\nreceived",
+    noun: "rate of datagrams received",
+    kept: "datagram rate",
+    read: |cell| Some(&cell.datagrams.as_ref()?.received_per_second),
+    sent: |cell| Some(&cell.datagrams.as_ref()?.sent_per_second),
+    demand_unit: "ns/datagram",
+    demand_per: "datagram received",
+    demand: |cell| {
+        let demand = &cell.datagrams.as_ref()?.service_demand;
+        Some([&demand.host_ns, &demand.qemu_ns, &demand.guest_ns])
+    },
+    ..DATAGRAMS
+};
+
+const TRANSACTIONS: Measure = Measure {
+    metric: "transactions.per_second",
+    unit: Unit::Transactions,
+    truth: Truth::Sender,
+    title: "transactions",
+    noun: "rate of transactions",
+    kept: "transaction rate",
+    read: |cell| Some(&cell.transactions.as_ref()?.per_second),
+    sent: |_| None,
+    demand_unit: "µs/transaction",
+    demand_per: "transaction",
+    demand: |cell| {
+        let demand = &cell.transactions.as_ref()?.service_demand;
+        Some([&demand.host_us, &demand.qemu_us, &demand.guest_us])
+    },
+    may_lose: false,
+    may_retransmit: true,
+    ..STREAM
+};
+
+static REQUEST_RESPONSE: Measure = TRANSACTIONS;
+
+static CONNECT_RATE: Measure = Measure {
+    title: "connections",
+    noun: "rate of connections",
+    kept: "connection rate",
+    ..TRANSACTIONS
+};
