@@ -101,6 +101,8 @@ pub struct Measure {
     pub read: fn(&CellAnalysis) -> Option<&Metric>,
     /// What was sent, in the same unit; for loads whose sender and receiver can count differently.
     pub sent: fn(&CellAnalysis) -> Option<&Metric>,
+    /// Heads of columns of the service demand: the host's, of it QEMU's, the guest's.
+    pub demand_heads: [&'static str; 3],
     /// Unit of the service demand.
     pub demand_unit: &'static str,
     /// What the service demand is per.
@@ -149,6 +151,7 @@ const STREAM: Measure = Measure {
     kept: "path",
     read: |cell| Some(&cell.receiver_bits_per_second),
     sent: |cell| Some(&cell.sender_bits_per_second),
+    demand_heads: ["host\nµs/KiB", "QEMU\nµs/KiB", "guest\nµs/KiB"],
     demand_unit: "µs/KiB",
     demand_per: "KiB received",
     demand: |cell| {
@@ -174,7 +177,8 @@ static PACKET_RATE: Measure = Measure {
     kept: "datagram rate",
     read: |cell| Some(&cell.datagrams.as_ref()?.received_per_second),
     sent: |cell| Some(&cell.datagrams.as_ref()?.sent_per_second),
-    demand_unit: "ns/datagram",
+    demand_heads: ["host ns\neach", "QEMU ns\neach", "guest ns\neach"],
+    demand_unit: "ns each",
     demand_per: "datagram received",
     demand: |cell| {
         let demand = &cell.datagrams.as_ref()?.service_demand;
@@ -192,7 +196,8 @@ const TRANSACTIONS: Measure = Measure {
     kept: "transaction rate",
     read: |cell| Some(&cell.transactions.as_ref()?.per_second),
     sent: |_| None,
-    demand_unit: "µs/transaction",
+    demand_heads: ["host µs\neach", "QEMU µs\neach", "guest µs\neach"],
+    demand_unit: "µs each",
     demand_per: "transaction",
     demand: |cell| {
         let demand = &cell.transactions.as_ref()?.service_demand;

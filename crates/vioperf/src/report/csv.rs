@@ -1,9 +1,13 @@
 //! For spreadsheets and scripts: one row a cell, units in the names of the columns (RFC 4180; the
 //! notice stands before as a comment). An empty field is no value.
 
-use vioperf_analysis::result::{CellAnalysis, EndFacts, MachineUse, Metric, QemuUse, RunAnalysis};
+use vioperf_analysis::result::{
+    CellAnalysis, DatagramDemand, EndFacts, MachineUse, Metric, QemuUse, RunAnalysis,
+    TransactionDemand,
+};
 use vioperf_model::record::Place;
 
+use super::columns;
 use super::text::clean;
 use super::values;
 
@@ -66,15 +70,42 @@ const COLUMNS: &[Column] = &[
     ("rx_queues", |c| near_end(c, |end| end.interface.queues.map(|q| q.rx.to_string()))),
     ("tx_queues", |c| near_end(c, |end| end.interface.queues.map(|q| q.tx.to_string()))),
     ("offloads_active", |c| near_end(c, |end| Some(active_offloads(end)))),
+    ("workload", |c| c.workload.kind.name().into()),
+    ("payload_bytes", |c| {
+        c.datagrams
+            .as_ref()
+            .map(|datagrams| datagrams.payload_bytes.to_string())
+            .unwrap_or_default()
+    }),
+    ("receivers", |c| c.workload.receivers.map(|level| level.to_string()).unwrap_or_default()),
+    ("transport", |c| c.workload.transport.map(|level| level.to_string()).unwrap_or_default()),
+    ("segmentation", |c| c.workload.segmentation.to_string()),
+    ("headline_metric", |c| c.headline_metric.into()),
+    ("headline_mean", |c| mean(c.headline())),
+    ("headline_low_95", |c| low(c.headline())),
+    ("headline_high_95", |c| high(c.headline())),
+    ("headline_n", |c| n(c.headline())),
+    ("headline_absent_because", |c| text(c.headline().reason().unwrap_or(""))),
+    ("host_ns_per_datagram", |c| of_datagrams(c, |demand| &demand.host_ns)),
+    ("qemu_ns_per_datagram", |c| of_datagrams(c, |demand| &demand.qemu_ns)),
+    ("guest_ns_per_datagram", |c| of_datagrams(c, |demand| &demand.guest_ns)),
+    ("host_us_per_transaction", |c| of_transactions(c, |demand| &demand.host_us)),
+    ("qemu_us_per_transaction", |c| of_transactions(c, |demand| &demand.qemu_us)),
+    ("guest_us_per_transaction", |c| of_transactions(c, |demand| &demand.guest_us)),
 ];
 
 /// Renders `analysis`.
 pub fn render(analysis: &RunAnalysis) -> String {
     let mut lines = Vec::new();
     lines.extend(analysis.notice.as_ref().map(|notice| format!("# {}", clean(notice))));
-    lines.push(COLUMNS.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(","));
+    let names = COLUMNS.iter().map(|(name, _)| *name);
+    let names: Vec<&str> = names.chain(columns::all().iter().map(|extra| extra.name)).collect();
+    lines.push(names.join(","));
     for cell in &analysis.cells {
-        let fields: Vec<String> = COLUMNS.iter().map(|(_, field)| quoted(&field(cell))).collect();
+        let fields = COLUMNS.iter().map(|(_, field)| field(cell));
+        let extras = columns::all().iter().map(|extra| (extra.metric)(cell).map(mean));
+        let extras = extras.map(Option::unwrap_or_default);
+        let fields: Vec<String> = fields.chain(extras).map(|field| quoted(&field)).collect();
         lines.push(fields.join(","));
     }
     lines.join("\n") + "\n"
@@ -122,6 +153,14 @@ fn by_core(machine: &MachineUse) -> String {
 
 fn qemu(cell: &CellAnalysis, read: fn(&QemuUse) -> &Metric) -> String {
     cell.qemu.as_ref().map(|qemu| mean(read(qemu))).unwrap_or_default()
+}
+
+fn of_datagrams(cell: &CellAnalysis, read: fn(&DatagramDemand) -> &Metric) -> String {
+    cell.datagrams.as_ref().map(|of| mean(read(&of.service_demand))).unwrap_or_default()
+}
+
+fn of_transactions(cell: &CellAnalysis, read: fn(&TransactionDemand) -> &Metric) -> String {
+    cell.transactions.as_ref().map(|of| mean(read(&of.service_demand))).unwrap_or_default()
 }
 
 /// Of the guest's interface, or of a baseline's near end.

@@ -2,17 +2,21 @@
 //! a telephone and on paper.
 
 mod chart;
+mod latency;
 mod tables;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
+use vioperf_analysis::measure::{Measure, Truth, Unit};
 use vioperf_analysis::result::{CellAnalysis, Finding, RunAnalysis, Severity, VoidTrial};
-use vioperf_analysis::wording::{percent, rate, three_digits};
+use vioperf_analysis::wording::{capitalised, percent, three_digits};
 use vioperf_model::nic::NicKind;
+use vioperf_model::workload::WorkloadKind;
 
 use self::chart::{Chart, Mark, Row, Shape};
+use super::columns;
 use super::provenance;
 use super::text::clean;
-use super::values::{self, NO_VALUE, Workload, capitalised, interval, workloads};
+use super::values::{self, NO_VALUE, Workload, interval, workloads};
 
 /// Renders `analysis`.
 pub fn render(analysis: &RunAnalysis) -> String {
@@ -28,7 +32,12 @@ pub fn render(analysis: &RunAnalysis) -> String {
                 meta http-equiv="Content-Security-Policy"
                     content="default-src 'none'; style-src 'unsafe-inline'; img-src data:";
                 title { (title(analysis)) }
-                style { (PreEscaped(include_str!("html/style.css"))) }
+                style {
+                    (PreEscaped(include_str!("html/style.css")))
+                    @if analysis.run.scenario.workload.kind != WorkloadKind::TcpStream {
+                        (PreEscaped(include_str!("html/loads.css")))
+                    }
+                }
             }
             body {
                 @if let Some(notice) = &analysis.notice {
@@ -38,6 +47,7 @@ pub fn render(analysis: &RunAnalysis) -> String {
                 main {
                     (ranking(analysis))
                     (findings(&analysis.findings))
+                    (explanations(analysis))
                     @for (workload, number) in workloads.iter().zip(1..) {
                         (workload_section(workload, number))
                     }
@@ -92,6 +102,7 @@ fn ranking(analysis: &RunAnalysis) -> Markup {
                 name: clean(&ranked.path),
                 note: note.into(),
                 shape: shape(Some(ranked.kind)),
+                sent: None,
                 summary: metric.summary,
                 dots: metric.values.iter().map(|trial| trial.value).collect(),
                 value: metric.mean().map_or_else(|| NO_VALUE.into(), percent),
@@ -105,7 +116,7 @@ fn ranking(analysis: &RunAnalysis) -> Markup {
         section aria-labelledby="ranking" {
             h2 #ranking { "What each path keeps of the host’s own" }
             p.explain {
-                "Percent of what the baseline of the same block received: geometric mean over the "
+                "Percent of " (of_the_baseline(analysis)) ": geometric mean over the "
                 "workloads. The bar ends at the mean, the line is its 95 % interval, each small ring "
                 "one block."
             }
@@ -113,6 +124,15 @@ fn ranking(analysis: &RunAnalysis) -> Markup {
             (chart::legend())
             (tables::ranking(analysis))
         }
+    }
+}
+
+fn of_the_baseline(analysis: &RunAnalysis) -> String {
+    match Measure::of(analysis.run.scenario.workload.kind) {
+        measure if measure.truth == Truth::Receiver && measure.unit == Unit::Bits => {
+            "what the baseline of the same block received".into()
+        }
+        measure => format!("the {} of the baseline of the same block", measure.kept),
     }
 }
 
@@ -142,37 +162,67 @@ fn finding_article(finding: &Finding) -> Markup {
     }
 }
 
+fn explanations(analysis: &RunAnalysis) -> Markup {
+    let said = columns::explanations(&analysis.cells);
+    html! {
+        @if !said.is_empty() {
+            section aria-labelledby="meaning" {
+                h2 #meaning { "What the numbers mean" }
+                @for sentence in said { p.explain { (sentence) } }
+            }
+        }
+    }
+}
+
 fn workload_section(workload: &Workload<'_>, number: usize) -> Markup {
     let rows = workload.cells.iter().map(|cell| throughput_row(cell)).collect();
-    let chart = Chart { rows, mark: None, unit: "", factor: 1.0 }.with_rate_unit();
+    let unit = workload.measure().unit;
+    let chart = Chart { rows, mark: None, unit: "", factor: 1.0 }.with_unit(unit);
+    let shows_loss = chart.rows.iter().any(|row| row.sent.is_some());
     html! {
         section.workload aria-labelledby={ "workload-" (number) } {
             h2 id={ "workload-" (number) } { (capitalised(&workload.title)) }
+            @if unit != Unit::Bits { p.chart-title { (chart_title(workload)) } }
             (chart::render(&chart))
+            @if shows_loss { p.small { "The outline behind a bar is what was sent and did not arrive." } }
+            (latency::curve(workload, number))
             (tables::throughput(workload))
+            (latency::table(workload))
             (tables::cpu(workload))
             (tables::wire(workload))
         }
     }
 }
 
+fn chart_title(workload: &Workload<'_>) -> String {
+    let title = workload.measure().title.replace('\n', " ");
+    format!("{} a second", capitalised(&title))
+}
+
 fn throughput_row(cell: &CellAnalysis) -> Row {
-    let metric = &cell.receiver_bits_per_second;
-    let note = match (cell.kind, cell.percent_of_baseline.mean()) {
+    let metric = cell.headline();
+    let unit = cell.measure().unit;
+    let sent = (cell.measure().sent)(cell).and_then(|sent| sent.mean());
+    let lost = cell.datagrams.as_ref().and_then(|datagrams| datagrams.lost_percent.mean());
+    let mut note: String = match (cell.kind, cell.percent_of_baseline.mean()) {
         (None, _) => "no guest".into(),
         (Some(_), Some(mean)) => format!("{} % of baseline", three_digits(mean)),
         (Some(kind), None) => values::kind(kind).into(),
     };
+    if let Some(lost) = lost.filter(|lost| *lost > 0.0) {
+        note.push_str(&format!(", {} lost", percent(lost)));
+    }
     Row {
         name: cell.path.clone(),
         note,
         shape: shape(cell.kind),
         summary: metric.summary,
         dots: metric.values.iter().map(|trial| trial.value).collect(),
-        value: metric.mean().map_or_else(|| NO_VALUE.into(), rate),
+        sent: sent.filter(|_| cell.measure().may_lose),
+        value: metric.mean().map_or_else(|| NO_VALUE.into(), |mean| unit.short(mean)),
         interval: metric
             .summary
-            .and_then(|summary| Some(format!("± {}", rate(summary.half_width()?))))
+            .and_then(|summary| Some(format!("± {}", unit.short(summary.half_width()?))))
             .unwrap_or_else(|| NO_VALUE.into()),
     }
 }

@@ -1,12 +1,12 @@
 //! For a pull request or an issue: GitHub's Markdown.
 
 use vioperf_analysis::result::{CellAnalysis, Finding, RunAnalysis, Severity};
+use vioperf_analysis::wording::capitalised;
 
+use super::columns::{self, Extra};
 use super::provenance;
 use super::text::clean;
-use super::values::{
-    self, Workload, capitalised, interval, mean, rate_with_interval, whole, workloads,
-};
+use super::values::{self, Workload, headline_with_interval, interval, mean, whole, workloads};
 
 /// Renders `analysis`.
 pub fn render(analysis: &RunAnalysis) -> String {
@@ -16,6 +16,7 @@ pub fn render(analysis: &RunAnalysis) -> String {
     parts.push(format!("{}\n", escape(&analysis.headline.join(" "))));
     parts.push(ranking(analysis));
     parts.extend(workloads(analysis).iter().map(workload));
+    parts.push(explanations(analysis));
     parts.push(findings(&analysis.findings));
     parts.push(run(analysis));
     parts.retain(|part| !part.is_empty());
@@ -43,7 +44,10 @@ fn escape(text: &str) -> String {
 
 fn ranking(analysis: &RunAnalysis) -> String {
     let mut lines = vec![
-        "| path | kind | % of the host's own path | 95 % interval | blocks |".to_owned(),
+        format!(
+            "| path | kind | % of the host's own {} | 95 % interval | blocks |",
+            values::kept(analysis)
+        ),
         "|---|---|---:|---:|---:|".to_owned(),
     ];
     for ranked in &analysis.ranking {
@@ -61,12 +65,21 @@ fn ranking(analysis: &RunAnalysis) -> String {
 }
 
 fn workload(workload: &Workload<'_>) -> String {
+    let measure = workload.measure();
+    let extras = columns::of(workload.kind()).map(Extra::head).collect::<Vec<_>>();
+    let demand = measure.demand_heads.map(|head| head.replace('\n', " "));
+    let title = measure.title.replace('\n', " ");
+    let heads = [
+        vec!["path".to_owned(), title, "% of baseline".into(), "95 % interval".into()],
+        extras,
+        vec!["guest CPU %".into(), "host CPU %".into(), demand[0].clone(), demand[2].clone()],
+        vec!["trials".into()],
+    ]
+    .concat();
     let mut lines = vec![
         format!("### {}\n", escape(&capitalised(&workload.title))),
-        "| path | throughput | % of baseline | 95 % interval | guest CPU % | host CPU % | host \
-         µs/KiB | guest µs/KiB | trials |"
-            .to_owned(),
-        "|---|---:|---:|---:|---:|---:|---:|---:|---:|".to_owned(),
+        format!("| {} |", heads.join(" | ")),
+        format!("|---|{}", "---:|".repeat(heads.len() - 1)),
     ];
     lines.extend(workload.cells.iter().map(|cell| row(cell)));
     lines.join("\n") + "\n"
@@ -74,24 +87,30 @@ fn workload(workload: &Workload<'_>) -> String {
 
 fn row(cell: &CellAnalysis) -> String {
     let guest = cell.guest.as_ref().map(|guest| whole(&guest.busy_percent_of_core));
+    let demand = (cell.measure().demand)(cell);
+    let (host_demand, guest_demand) = match demand {
+        Some([host, _, guest]) => (mean(host), mean(guest)),
+        None => (String::new(), String::new()),
+    };
     let (percent, range, guest_demand) = if cell.is_baseline {
         ("100".into(), String::new(), String::new())
     } else {
-        (
-            mean(&cell.percent_of_baseline),
-            interval(cell.percent_of_baseline.summary.as_ref()),
-            mean(&cell.service_demand.guest_us_per_kib),
-        )
+        let percent = &cell.percent_of_baseline;
+        (mean(percent), interval(percent.summary.as_ref()), guest_demand)
     };
-    format!(
-        "| {} | {} | {percent} | {range} | {} | {} | {} | {guest_demand} | {} |",
-        escape(&cell.path),
-        rate_with_interval(&cell.receiver_bits_per_second),
-        guest.unwrap_or_default(),
-        whole(&cell.host.busy_percent_of_core),
-        mean(&cell.service_demand.host_us_per_kib),
-        cell.trials.completed,
-    )
+    let extras = columns::of(cell.workload.kind).map(|extra| extra.field(cell));
+    let fields: Vec<String> = [escape(&cell.path), headline_with_interval(cell), percent, range]
+        .into_iter()
+        .chain(extras)
+        .chain([guest.unwrap_or_default(), whole(&cell.host.busy_percent_of_core)])
+        .chain([host_demand, guest_demand, cell.trials.completed.to_string()])
+        .collect();
+    format!("| {} |", fields.join(" | "))
+}
+
+fn explanations(analysis: &RunAnalysis) -> String {
+    let said = columns::explanations(&analysis.cells);
+    if said.is_empty() { String::new() } else { escape(&said.join(" ")) + "\n" }
 }
 
 fn findings(findings: &[Finding]) -> String {

@@ -1,14 +1,19 @@
 //! For a terminal: at most 80 columns, more only when asked for.
 
+use vioperf_analysis::measure::{Measure, Unit};
 use vioperf_analysis::result::{
     CellAnalysis, EndFacts, Finding, MachineUse, Metric, QemuUse, Ranked, RunAnalysis, Severity,
 };
+use vioperf_analysis::wording::capitalised;
+use vioperf_model::workload::WorkloadKind;
 
+use super::columns::{self, Extra, Place};
 use super::provenance;
 use super::table::{self, Column, number, text};
 use super::text::{clean, clip, pad, width, wrap};
 use super::values::{
-    self, NO_VALUE, Workload, capitalised, interval, mean, rate_with_interval, whole, workloads,
+    self, NO_VALUE, Workload, headline_with_interval, interval, mean, rate_with_interval, whole,
+    workloads,
 };
 
 const COLUMNS: usize = 80;
@@ -86,10 +91,13 @@ impl Page<'_> {
         if most <= 0.0 {
             return String::new();
         }
-        let title = "Kept of the host's own path, in percent (95 % interval), over all workloads";
+        let title = format!(
+            "Kept of the host's own {}, in percent (95 % interval), over all workloads",
+            values::kept(self.analysis)
+        );
         let names = ranking.iter().map(|ranked| width(&ranked.path)).max().unwrap_or(0).min(34);
         let bars = COLUMNS.saturating_sub(RANKING_NUMBERS + names).clamp(4, 26);
-        let mut lines = self.style(Style::Strong, &wrap(title, COLUMNS, "", ""));
+        let mut lines = self.style(Style::Strong, &wrap(&title, COLUMNS, "", ""));
         for ranked in ranking {
             lines.push_str(&ranking_line(ranked, most, names, bars));
             lines.push('\n');
@@ -102,15 +110,12 @@ impl Page<'_> {
     }
 
     fn workload(&self, workload: &Workload<'_>) -> String {
-        let columns: Vec<Column> =
-            if self.wide { [NARROW, WIDE].concat() } else { NARROW.to_vec() };
-        let row = |cell: &&CellAnalysis| {
-            let mut row = narrow_row(cell);
-            if self.wide {
-                row.extend(wide_row(cell));
-            }
-            row
-        };
+        let mut shown = narrow(workload.kind());
+        if self.wide {
+            shown.extend(wide(workload.kind()));
+        }
+        let columns: Vec<Column> = shown.iter().map(|shown| shown.column).collect();
+        let row = |cell: &&CellAnalysis| shown.iter().map(|shown| (shown.field)(cell)).collect();
         let rows: Vec<Vec<String>> = workload.cells.iter().map(row).collect();
         let (head, body) = table::lines(&columns, &rows);
         let title = wrap(&capitalised(&workload.title), COLUMNS, "", "");
@@ -124,9 +129,16 @@ impl Page<'_> {
     }
 
     fn legend(&self) -> String {
-        let mut legend = "± is half the 95 % interval. CPU: all cores added up, 100 is one core. \
-                          µs/KiB: busy time of all the host's cores per KiB received."
-            .to_owned();
+        let measure = Measure::of(self.analysis.run.scenario.workload.kind);
+        let mut legend = format!(
+            "± is half the 95 % interval. CPU: all cores added up, 100 is one core. {}: busy time of \
+             all the host's cores per {}.",
+            measure.demand_unit, measure.demand_per
+        );
+        for sentence in columns::explanations(&self.analysis.cells) {
+            legend.push(' ');
+            legend.push_str(&sentence);
+        }
         let metrics = self.analysis.cells.iter().flat_map(shown_metrics);
         let reasons = values::reasons(metrics);
         if !reasons.is_empty() {
@@ -244,87 +256,121 @@ fn bar(share: f64, columns: usize) -> String {
     bar + part.get(usize::try_from(at).unwrap_or(0)).copied().unwrap_or("")
 }
 
-const NARROW: &[Column] = &[
-    text("path"),
-    number("throughput"),
-    number("% of\nbaseline"),
-    number("guest\nCPU %"),
-    number("host\nCPU %"),
-    number("host\nµs/KiB"),
-];
+/// A column of a workload's table, and its field of a row.
+struct Shown {
+    column: Column,
+    field: Box<dyn Fn(&CellAnalysis) -> String>,
+}
 
-fn narrow_row(cell: &CellAnalysis) -> Vec<String> {
-    let percent = if cell.is_baseline { "100".into() } else { mean(&cell.percent_of_baseline) };
-    let guest = cell.guest.as_ref().map(|guest| whole(&guest.busy_percent_of_core));
-    vec![
-        cell.path.clone(),
-        rate_with_interval(&cell.receiver_bits_per_second),
-        percent,
-        guest.unwrap_or_default(),
-        whole(&cell.host.busy_percent_of_core),
-        mean(&cell.service_demand.host_us_per_kib),
+fn shown(column: Column, field: impl Fn(&CellAnalysis) -> String + 'static) -> Shown {
+    Shown { column, field: Box::new(field) }
+}
+
+fn extra(extra: &'static Extra) -> Shown {
+    shown(number(extra.title), |cell| extra.field(cell))
+}
+
+/// What fits into 80 columns.
+fn narrow(kind: WorkloadKind) -> Vec<Shown> {
+    let measure = Measure::of(kind);
+    let mut columns = vec![
+        shown(text("path"), |cell| cell.path.clone()),
+        shown(number(measure.title), headline_with_interval),
+        shown(number("% of\nbaseline"), |cell| {
+            if cell.is_baseline { "100".into() } else { mean(&cell.percent_of_baseline) }
+        }),
+    ];
+    columns.extend(columns::of(kind).filter(|extra| extra.place == Place::Narrow).map(extra));
+    if measure.unit != Unit::Transactions {
+        columns.extend(cpu());
+    }
+    columns.push(demand(measure, 0));
+    columns
+}
+
+/// How busy both machines were: of transactions there is no room for it beside their latency.
+fn cpu() -> [Shown; 2] {
+    [
+        shown(number("guest\nCPU %"), |cell| {
+            let guest = cell.guest.as_ref().map(|guest| whole(&guest.busy_percent_of_core));
+            guest.unwrap_or_default()
+        }),
+        shown(number("host\nCPU %"), |cell| whole(&cell.host.busy_percent_of_core)),
     ]
 }
 
-/// The metrics of [`narrow_row`], for the reasons of those that are missing.
+/// Service demand of the host, of it QEMU's, or of the guest.
+fn demand(measure: &'static Measure, of: usize) -> Shown {
+    shown(number(measure.demand_heads[of]), move |cell| match (measure.demand)(cell) {
+        Some(demand) if of == 0 || !cell.is_baseline => mean(demand[of]),
+        _ => String::new(),
+    })
+}
+
+/// The metrics of [`narrow`], for the reasons of those that are missing.
 fn shown_metrics(cell: &CellAnalysis) -> impl Iterator<Item = &Metric> {
     let percent = (!cell.is_baseline).then_some(&cell.percent_of_baseline);
     let guest = cell.guest.as_ref().map(|guest| &guest.busy_percent_of_core);
-    let always = [
-        &cell.receiver_bits_per_second,
-        &cell.host.busy_percent_of_core,
-        &cell.service_demand.host_us_per_kib,
-    ];
-    always.into_iter().chain(percent).chain(guest)
+    let demand = (cell.measure().demand)(cell).map(|demand| demand[0]);
+    let extras = columns::of(cell.workload.kind).filter(|extra| extra.place == Place::Narrow);
+    let extras = extras.filter_map(|extra| extra.shown(cell));
+    let always = [cell.headline(), &cell.host.busy_percent_of_core];
+    always.into_iter().chain(demand).chain(percent).chain(guest).chain(extras)
 }
 
-const WIDE: &[Column] = &[
-    number("95 %\nof baseline"),
-    number("sender's"),
-    number("QEMU\nvCPU %"),
-    number("main\nloop %"),
-    number("I/O\n%"),
-    number("vhost\n%"),
-    number("other\n%"),
-    number("QEMU\nµs/KiB"),
-    number("guest\nµs/KiB"),
-    number("segments\nsent again"),
-    number("per\nmillion"),
-    number("B/packet\nsender"),
-    number("B/packet\ntap"),
-    number("B/packet\nreceiver"),
-    number("ready\nms"),
-    number("trials"),
-];
-
-fn wide_row(cell: &CellAnalysis) -> Vec<String> {
-    let qemu = |read: fn(&QemuUse) -> &Metric| {
-        cell.qemu.as_ref().map(|qemu| whole(read(qemu))).unwrap_or_default()
+/// What there is beside, for those who ask.
+fn wide(kind: WorkloadKind) -> Vec<Shown> {
+    let measure = Measure::of(kind);
+    let mut columns = vec![shown(number("95 %\nof baseline"), |cell| {
+        let summary = cell.percent_of_baseline.summary;
+        if cell.is_baseline { String::new() } else { interval(summary.as_ref()) }
+    })];
+    if measure.unit == Unit::Bits {
+        columns.push(shown(number("sender's"), |cell| {
+            rate_with_interval(&cell.sender_bits_per_second)
+        }));
+    }
+    if measure.unit == Unit::Transactions {
+        columns.extend(cpu());
+    }
+    columns.extend(columns::of(kind).filter(|extra| extra.place != Place::Narrow).map(extra));
+    columns.extend([
+        qemu("QEMU\nvCPU %", |q| &q.vcpu_percent_of_core),
+        qemu("main\nloop %", |q| &q.main_loop_percent_of_core),
+        qemu("I/O\n%", |q| &q.io_percent_of_core),
+        qemu("vhost\n%", |q| &q.vhost_percent_of_core),
+        qemu("other\n%", |q| &q.other_percent_of_core),
+        demand(measure, 1),
+        demand(measure, 2),
+    ]);
+    if measure.may_retransmit {
+        columns.extend([
+            shown(number("segments\nsent again"), |cell| whole(&cell.retransmissions.segments)),
+            shown(number("per\nmillion"), |cell| {
+                mean(&cell.retransmissions.per_million_segments_sent)
+            }),
+        ]);
+    }
+    let of_guest = |read: fn(&CellAnalysis) -> &Metric| {
+        move |cell: &CellAnalysis| match cell.is_baseline {
+            true => String::new(),
+            false => whole(read(cell)),
+        }
     };
-    let demand = &cell.service_demand;
-    let of_guest = |metric: &Metric| if cell.is_baseline { String::new() } else { mean(metric) };
-    vec![
-        if cell.is_baseline {
-            String::new()
-        } else {
-            interval(cell.percent_of_baseline.summary.as_ref())
-        },
-        rate_with_interval(&cell.sender_bits_per_second),
-        qemu(|q| &q.vcpu_percent_of_core),
-        qemu(|q| &q.main_loop_percent_of_core),
-        qemu(|q| &q.io_percent_of_core),
-        qemu(|q| &q.vhost_percent_of_core),
-        qemu(|q| &q.other_percent_of_core),
-        of_guest(&demand.qemu_us_per_kib),
-        of_guest(&demand.guest_us_per_kib),
-        whole(&cell.retransmissions.segments),
-        mean(&cell.retransmissions.per_million_segments_sent),
-        whole(&cell.bytes_per_packet.sender),
-        if cell.is_baseline { String::new() } else { whole(&cell.bytes_per_packet.tap) },
-        whole(&cell.bytes_per_packet.receiver),
-        if cell.is_baseline { String::new() } else { whole(&cell.guest_ready_ms) },
-        cell.trials.completed.to_string(),
-    ]
+    columns.extend([
+        shown(number("B/packet\nsender"), |cell| whole(&cell.bytes_per_packet.sender)),
+        shown(number("B/packet\ntap"), of_guest(|cell| &cell.bytes_per_packet.tap)),
+        shown(number("B/packet\nreceiver"), |cell| whole(&cell.bytes_per_packet.receiver)),
+        shown(number("ready\nms"), of_guest(|cell| &cell.guest_ready_ms)),
+        shown(number("trials"), |cell| cell.trials.completed.to_string()),
+    ]);
+    columns
+}
+
+fn qemu(title: &'static str, read: fn(&QemuUse) -> &Metric) -> Shown {
+    shown(number(title), move |cell| {
+        cell.qemu.as_ref().map(|qemu| whole(read(qemu))).unwrap_or_default()
+    })
 }
 
 const CORES: &[Column] = &[

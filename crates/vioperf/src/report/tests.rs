@@ -4,6 +4,7 @@ use vioperf_analysis::analyse;
 use vioperf_analysis::result::RunAnalysis;
 use vioperf_analysis::testing::Synthetic;
 use vioperf_model::record::{LeftOut, Outcome, RunEnd, RunEnding};
+use vioperf_model::workload::WorkloadKind;
 
 use super::text::width;
 use super::{csv, html, json, markdown, terminal};
@@ -18,6 +19,14 @@ fn formats(analysis: &RunAnalysis) -> [(&'static str, String); 6] {
         ("json", json::render(analysis)),
     ]
 }
+
+const KINDS: [WorkloadKind; 5] = [
+    WorkloadKind::TcpStream,
+    WorkloadKind::UdpStream,
+    WorkloadKind::PacketRate,
+    WorkloadKind::RequestResponse,
+    WorkloadKind::ConnectRate,
+];
 
 fn analysed(synthetic: &Synthetic) -> RunAnalysis {
     analyse(&synthetic.run, &synthetic.trials)
@@ -93,7 +102,8 @@ fn the_answer_and_every_path_are_there() {
 
 #[test]
 fn eighty_columns_hold_whatever_the_strings() {
-    for synthetic in [Synthetic::tcg(), Synthetic::calm_kvm(), hostile()] {
+    let kinds = KINDS.map(Synthetic::of_kind);
+    for synthetic in [Synthetic::tcg(), hostile()].into_iter().chain(kinds) {
         let text = terminal::render(&analysed(&synthetic), false, false);
         let longest = text.lines().max_by_key(|line| width(line)).unwrap();
         assert!(width(longest) <= 80, "{} columns: {longest}", width(longest));
@@ -137,15 +147,21 @@ fn hostile_strings_do_nothing_to_a_browser() {
 
 #[test]
 fn a_page_needs_no_network() {
-    let page = html::render(&analysed(&Synthetic::tcg()));
-    for harm in ["http://", "https://", "<script", "@import", "url(", "<link"] {
-        assert!(!page.contains(harm), "{harm}");
+    for synthetic in [Synthetic::tcg()].into_iter().chain(KINDS.map(Synthetic::of_kind)) {
+        let page = html::render(&analysed(&synthetic));
+        for harm in ["http://", "https://", "<script", "@import", "url(", "<link"] {
+            assert!(!page.contains(harm), "{harm}");
+        }
+        for needed in ["<caption>", "scope=\"row\"", "lang=\"en\"", "prefers-color-scheme", "<svg"]
+        {
+            assert!(page.contains(needed), "{needed}");
+        }
+        for element in ["details", "svg", "table", "section", "td", "th", "p"] {
+            let opened = page.matches(&format!("<{element}>")).count()
+                + page.matches(&format!("<{element} ")).count();
+            assert_eq!(opened, page.matches(&format!("</{element}>")).count(), "{element}");
+        }
     }
-    for needed in ["<caption>", "scope=\"row\"", "lang=\"en\"", "prefers-color-scheme", "<svg"] {
-        assert!(page.contains(needed), "{needed}");
-    }
-    let opened = page.matches("<details>").count();
-    assert_eq!(opened, page.matches("</details>").count());
 }
 
 /// Reads RFC 4180.
@@ -173,7 +189,7 @@ fn parse_csv(text: &str) -> Vec<Vec<String>> {
 
 #[test]
 fn csv_has_a_row_a_cell_and_no_formulas() {
-    for synthetic in [Synthetic::calm_kvm(), hostile()] {
+    for synthetic in [hostile()].into_iter().chain(KINDS.map(Synthetic::of_kind)) {
         let analysis = analysed(&synthetic);
         let text = csv::render(&analysis);
         let table = text.split_once("cell,path").unwrap().1;
@@ -232,4 +248,110 @@ fn missing_numbers_are_a_dash_with_a_reason_and_never_zero() {
     let row = |line: &&str| line.trim_start().starts_with("virtio") && line.contains("bit/s");
     let line = text.lines().find(row).unwrap();
     assert_eq!(line.split_whitespace().rev().take(3).collect::<Vec<_>>(), ["–"; 3], "{line}");
+}
+
+/// The text with every run of white space made one space.
+fn flat(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn every_kind_is_told_by_what_it_is_measured_by() {
+    let told: [(WorkloadKind, &[&str]); 4] = [
+        (WorkloadKind::UdpStream, &["Gbit/s", "lost", "jitter", "12.5", "UDP throughput"]),
+        (WorkloadKind::PacketRate, &["k/s", "lost", "20.0", "datagram rate", "ns each"]),
+        (WorkloadKind::RequestResponse, &["k/s", "p99", "+21.0", "adds 21.0 µs", "µs each"]),
+        (WorkloadKind::ConnectRate, &["k/s", "p99", "connection rate", "connections"]),
+    ];
+    for (kind, words) in told {
+        let analysis = analysed(&Synthetic::of_kind(kind));
+        for (format, text) in formats(&analysis) {
+            for word in words.iter().filter(|_| !["csv", "json"].contains(&format)) {
+                assert!(flat(&text).contains(word), "{kind:?} {format} lacks {word}");
+            }
+        }
+        let cell = analysis.cells.last().unwrap();
+        let mean = cell.headline().mean().unwrap().to_string();
+        assert!(csv::render(&analysis).contains(&mean), "{kind:?}");
+        assert!(json::render(&analysis).contains(cell.headline_metric.split('.').next().unwrap()));
+    }
+}
+
+#[test]
+fn csv_names_what_each_kind_has_and_leaves_the_rest_empty() {
+    let field = |kind, cell: &str, column: &str| {
+        let rows = parse_csv(&csv::render(&analysed(&Synthetic::of_kind(kind))));
+        let at = rows[0].iter().position(|name| name == column);
+        let at = at.unwrap_or_else(|| panic!("no column {column}"));
+        rows.iter().find(|row| row[0] == cell).unwrap()[at].clone()
+    };
+    let tcp = |column| field(WorkloadKind::TcpStream, "virtio/1-stream/to-guest", column);
+    assert_eq!(tcp("workload"), "tcp-stream");
+    assert_eq!(tcp("headline_metric"), "receiver_bits_per_second");
+    assert_eq!(tcp("headline_mean"), tcp("receiver_bits_per_second_mean"));
+    for column in ["datagrams_lost_percent", "latency_p50_us", "host_ns_per_datagram"] {
+        assert_eq!(tcp(column), "");
+    }
+    let packets =
+        |column| field(WorkloadKind::PacketRate, "virtio/18-bytes/one/1-stream/to-guest", column);
+    assert_eq!((packets("payload_bytes"), packets("receivers")), ("18".into(), "one".into()));
+    let lost: f64 = packets("datagrams_lost_percent").parse().unwrap();
+    assert!((lost - 20.0).abs() < 0.1, "{lost}");
+    let requests =
+        |column| field(WorkloadKind::RequestResponse, "virtio/udp/1-stream/to-guest", column);
+    assert_eq!((requests("transport"), requests("timeouts")), ("udp".into(), "2".into()));
+    assert_eq!(requests("latency_p99_99_us"), "", "too few transactions for it");
+    let us: f64 = requests("guest_us_per_transaction").parse().unwrap();
+    // 60 % of a core for 20 000 a second.
+    assert!((us - 30.0).abs() < 1.0, "{us}");
+}
+
+#[test]
+fn segmented_datagrams_are_never_called_packets() {
+    let mut synthetic = Synthetic::of_kind(WorkloadKind::PacketRate);
+    synthetic.run.scenario.workload.segmentation = true;
+    synthetic.run.plan.cells.iter_mut().for_each(|cell| cell.workload.segmentation = true);
+    let analysis = analysed(&synthetic);
+    for (format, text) in formats(&analysis) {
+        if !["csv", "json"].contains(&format) {
+            assert!(flat(&text).contains("not packets on a wire"), "{format}");
+            assert!(!text.contains("packets/s"), "{format}");
+        }
+    }
+}
+
+#[test]
+fn a_curve_of_latency_is_one_line_a_path_and_says_it_in_words() {
+    let page = html::render(&analysed(&Synthetic::of_kind(WorkloadKind::RequestResponse)));
+    // Four paths over TCP, four over UDP.
+    assert_eq!(page.matches("<polyline").count(), 8);
+    for needed in ["Latency by percentile. baseline: p50 14.0 µs", ">p99.9<", "stroke-dasharray"] {
+        assert!(page.contains(needed), "{needed}");
+    }
+    assert!(!page.contains("NaN") && !page.contains("inf,"));
+    // Nothing of it for loads that have no latency.
+    let page = html::render(&analysed(&Synthetic::of_kind(WorkloadKind::PacketRate)));
+    assert!(!page.contains("<polyline") && page.contains("class=\"sent\""));
+    let page = html::render(&analysed(&Synthetic::calm_kvm()));
+    assert!(!page.contains("<polyline") && !page.contains("class=\"sent\""));
+}
+
+#[test]
+fn latencies_that_a_hostile_guest_made_up_are_drawn_inside_the_picture() {
+    let mut synthetic = Synthetic::of_kind(WorkloadKind::RequestResponse);
+    for (trial, n) in synthetic.trials.iter_mut().zip(0..) {
+        for load in trial.parties.iter_mut().filter_map(|party| party.report.load.as_mut()) {
+            if let Some(latency) = &mut load.latency {
+                latency.buckets = match n % 3 {
+                    0 => vec![[0, u64::MAX]],
+                    1 => vec![[u64::MAX, 5], [1, u64::MAX]],
+                    _ => vec![[u64::MAX, u64::MAX]],
+                };
+                (latency.maximum_ns, latency.sum_ns) = (u64::MAX, u64::MAX);
+            }
+        }
+    }
+    for (format, text) in formats(&analysed(&synthetic)) {
+        assert!(!text.contains("NaN") && !text.contains("inf,"), "{format}");
+    }
 }

@@ -69,7 +69,9 @@ pub fn wrap(text: &str, columns: usize, first: &str, indent: &str) -> String {
 fn words(text: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
-        let is_unit = word.starts_with('%') || word.contains("bit/s");
+        let bare = word.trim_end_matches([',', ';', '.', ':']);
+        let is_unit =
+            word.starts_with('%') || word.contains("bit/s") || bare.ends_with("/s") || bare == "µs";
         match words.last_mut() {
             Some(number) if is_unit => {
                 number.push(' ');

@@ -1,20 +1,31 @@
 //! Numbers and names as every format for people writes them.
 
+use vioperf_analysis::measure::{Measure, Unit};
 use vioperf_analysis::result::{CellAnalysis, EndFacts, Metric, RunAnalysis, Summary};
-use vioperf_analysis::wording::{decimals, direction, rate_unit, three_digits};
+use vioperf_analysis::wording::{decimals, load, three_digits};
 use vioperf_model::nic::NicKind;
 use vioperf_model::record::Place;
 use vioperf_model::sample::InterfaceFacts;
 use vioperf_model::scenario::SwitchKind;
-use vioperf_model::workload::Direction;
+use vioperf_model::workload;
 
 /// Stands where there is no value. The reason is told elsewhere.
 pub const NO_VALUE: &str = "–";
 
 /// `862 ± 24 Mbit/s`; of a single trial `862 Mbit/s, n=1`.
 pub fn rate_with_interval(metric: &Metric) -> String {
+    with_interval(metric, Unit::Bits)
+}
+
+/// The metric that a cell is ranked by, with its interval.
+pub fn headline_with_interval(cell: &CellAnalysis) -> String {
+    with_interval(cell.headline(), cell.measure().unit)
+}
+
+/// A rate with its interval (`444 ± 12 k/s`).
+pub fn with_interval(metric: &Metric, unit: Unit) -> String {
     let Some(summary) = &metric.summary else { return NO_VALUE.into() };
-    let (unit, factor) = rate_unit(summary.mean);
+    let (unit, factor) = unit.scale(summary.mean);
     let mean = summary.mean / factor;
     let places = decimals(mean);
     match summary.half_width() {
@@ -61,29 +72,39 @@ pub struct Workload<'a> {
     pub cells: Vec<&'a CellAnalysis>,
 }
 
+impl Workload<'_> {
+    /// What its cells are measured by.
+    pub fn measure(&self) -> &'static Measure {
+        Measure::of(self.kind())
+    }
+
+    /// The kind of its load.
+    pub fn kind(&self) -> workload::WorkloadKind {
+        self.cells.first().map_or(workload::WorkloadKind::TcpStream, |cell| cell.workload.kind)
+    }
+}
+
 /// Every workload of the run, in the plan's order.
 pub fn workloads(analysis: &RunAnalysis) -> Vec<Workload<'_>> {
-    type Key = (SwitchKind, u32, u16, Direction);
-    let key = |cell: &CellAnalysis| -> Key {
-        (cell.switch, cell.mtu_bytes, cell.streams, cell.direction)
-    };
-    let mut groups: Vec<(Key, Vec<&CellAnalysis>)> = Vec::new();
+    type Key<'a> = (SwitchKind, u32, &'a workload::Workload);
+    let mut groups: Vec<(Key<'_>, Vec<&CellAnalysis>)> = Vec::new();
     for cell in &analysis.cells {
-        match groups.iter_mut().find(|(known, _)| *known == key(cell)) {
+        let key = (cell.switch, cell.mtu_bytes, &cell.workload);
+        match groups.iter_mut().find(|(known, _)| *known == key) {
             Some((_, group)) => group.push(cell),
-            None => groups.push((key(cell), vec![cell])),
+            None => groups.push((key, vec![cell])),
         }
     }
     let rank = |cell: &CellAnalysis| {
         let place = analysis.ranking.iter().position(|ranked| ranked.nic == cell.path);
         (!cell.is_baseline, place)
     };
-    let several =
-        |read: fn(&Key) -> String| groups.iter().any(|(key, _)| read(key) != read(&groups[0].0));
-    let (switches, mtus) = (several(|key| key.0.to_string()), several(|key| key.1.to_string()));
-    let title = |(switch, mtu, streams, towards): &Key| {
-        let plural = if *streams == 1 { "" } else { "s" };
-        let mut title = format!("{}, {streams} stream{plural}", direction(*towards));
+    let several = |differs: fn(&Key<'_>, &Key<'_>) -> bool| {
+        groups.iter().any(|(key, _)| differs(key, &groups[0].0))
+    };
+    let (switches, mtus) = (several(|a, b| a.0 != b.0), several(|a, b| a.1 != b.1));
+    let title = |(switch, mtu, workload): &Key<'_>| {
+        let mut title = load(workload);
         if switches {
             title.push_str(&format!(", {switch}"));
         }
@@ -92,13 +113,18 @@ pub fn workloads(analysis: &RunAnalysis) -> Vec<Workload<'_>> {
         }
         title
     };
-    let titled = |(key, _): &(Key, Vec<&'_ CellAnalysis>)| title(key);
+    let titled = |(key, _): &(Key<'_>, Vec<&'_ CellAnalysis>)| title(key);
     let titles: Vec<String> = groups.iter().map(titled).collect();
     let sorted = groups.into_iter().map(|(_, mut cells)| {
         cells.sort_by_key(|cell| rank(cell));
         cells
     });
     titles.into_iter().zip(sorted).map(|(title, cells)| Workload { title, cells }).collect()
+}
+
+/// Of what the run's paths keep a part.
+pub fn kept(analysis: &RunAnalysis) -> &'static str {
+    Measure::of(analysis.run.scenario.workload.kind).kept
 }
 
 /// Where an end of the path is.
@@ -140,12 +166,6 @@ fn same_but_for_address(a: &InterfaceFacts, b: &InterfaceFacts) -> bool {
         ..a.clone()
     };
     renamed == *b
-}
-
-/// `text` with its first letter in upper case.
-pub fn capitalised(text: &str) -> String {
-    let mut chars = text.chars();
-    chars.next().map(|first| first.to_uppercase().chain(chars).collect()).unwrap_or_default()
 }
 
 /// Why values are missing among `metrics`, each reason once, in alphabetical order.

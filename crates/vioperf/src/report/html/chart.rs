@@ -2,8 +2,8 @@
 //! so that it is readable on any width and by a screen reader; positions are percentages.
 
 use maud::{Markup, html};
+use vioperf_analysis::measure::Unit;
 use vioperf_analysis::result::Summary;
-use vioperf_analysis::wording::rate_unit;
 
 /// What a row's mark looks like: shape and colour both tell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,6 +29,8 @@ pub struct Row {
     pub summary: Option<Summary>,
     /// Every trial.
     pub dots: Vec<f64>,
+    /// What was sent, where not all of it arrived.
+    pub sent: Option<f64>,
     /// The mean as text.
     pub value: String,
     /// The interval as text.
@@ -62,8 +64,8 @@ const OFF_SCALE: f64 = 2.5;
 
 impl Chart {
     /// With the unit of a rate that suits its scale.
-    pub fn with_rate_unit(mut self) -> Self {
-        let (unit, factor) = rate_unit(self.largest());
+    pub fn with_unit(mut self, unit: Unit) -> Self {
+        let (unit, factor) = unit.scale(self.largest());
         (self.unit, self.factor) = (unit, factor);
         self
     }
@@ -83,7 +85,10 @@ impl Row {
     fn largest(&self) -> Option<f64> {
         let mean = self.summary?.mean;
         // An interval of few trials can be far wider than what was seen: it may leave the scale.
-        Some(self.dots.iter().copied().fold(mean, f64::max))
+        let largest = self.dots.iter().copied().fold(mean, f64::max);
+        // Nor has everything that was sent to fit, if that is far more than arrived.
+        let sent = self.sent.filter(|sent| *sent <= OFF_SCALE * largest);
+        Some(sent.map_or(largest, |sent| largest.max(sent)))
     }
 }
 
@@ -104,6 +109,11 @@ impl Scale {
 
     fn at(&self, value: f64) -> String {
         format!("{:.2}%", (100.0 * value / self.end).clamp(0.0, 100.0))
+    }
+
+    fn between(&self, low: f64, high: f64) -> String {
+        let at = |value: f64| (100.0 * value / self.end).clamp(0.0, 100.0);
+        format!("{:.2}%", at(high) - at(low))
     }
 
     fn ticks(&self) -> Vec<f64> {
@@ -154,6 +164,10 @@ fn row_markup(row: &Row, scale: &Scale, mark: Option<Mark>) -> Markup {
 fn drawing(row: &Row, summary: &Summary, scale: &Scale) -> Markup {
     let is_off_scale = summary.mean > scale.end;
     html! {
+        @if let Some(sent) = row.sent.filter(|sent| *sent > summary.mean) {
+            rect.sent x=(scale.at(summary.mean)) y="9" height="12"
+                width=(scale.between(summary.mean, sent)) {}
+        }
         rect.bar x="0" y="9" height="12" width=(scale.at(summary.mean)) {}
         @if is_off_scale {
             // A cut in the bar, and an arrow where it leaves.

@@ -1,14 +1,18 @@
 //! The page's tables.
 
 use maud::{Markup, html};
+use vioperf_analysis::measure::{Measure, Unit};
 use vioperf_analysis::result::{
-    CellAnalysis, CoreUse, EndFacts, MachineUse, Metric, QemuUse, RunAnalysis,
+    CellAnalysis, CoreUse, EndFacts, MachineUse, Metric, QemuUse, RankedWorkload, RunAnalysis,
 };
-use vioperf_analysis::wording::{decimals, direction, three_digits};
+use vioperf_analysis::wording::{capitalised, three_digits};
 use vioperf_model::plan::Plan;
 
+use crate::report::columns::{self, Extra, Place, few, signed};
 use crate::report::text::clean;
-use crate::report::values::{self, NO_VALUE, Workload, interval, mean, rate_with_interval, whole};
+use crate::report::values::{
+    self, NO_VALUE, Workload, headline_with_interval, interval, mean, rate_with_interval, whole,
+};
 
 /// A cell of a table: the number, or a dash that tells the reason.
 fn number(metric: &Metric, written: fn(&Metric) -> String) -> Markup {
@@ -23,12 +27,12 @@ fn not_for_baseline() -> Markup {
     html! { td.none {} }
 }
 
-fn path_name(cell: &CellAnalysis) -> Markup {
+pub fn path_name(cell: &CellAnalysis) -> Markup {
     html! { th scope="row" { (cell.path) } }
 }
 
 /// Why numbers are missing, below a table.
-fn reasons<'a>(metrics: impl Iterator<Item = &'a Metric>) -> Markup {
+pub fn reasons<'a>(metrics: impl Iterator<Item = &'a Metric>) -> Markup {
     let reasons = values::reasons(metrics);
     html! {
         @if !reasons.is_empty() {
@@ -48,10 +52,7 @@ pub fn ranking(analysis: &RunAnalysis) -> Markup {
                     tr {
                         th scope="col" { "path" }
                         @for workload in &first.workloads {
-                            th scope="col" {
-                                (direction(workload.direction)) ", " (workload.streams)
-                                (if workload.streams == 1 { " stream" } else { " streams" })
-                            }
+                            th scope="col" { (workload.title) }
                         }
                         th scope="col" { "of the best" }
                     }
@@ -65,6 +66,7 @@ pub fn ranking(analysis: &RunAnalysis) -> Markup {
                                     Some(summary) => td {
                                         (three_digits(summary.mean)) " "
                                         span.range { (interval(Some(summary))) }
+                                        (added(workload))
                                     },
                                     None => td.none { (NO_VALUE) },
                                 }
@@ -85,6 +87,18 @@ pub fn ranking(analysis: &RunAnalysis) -> Markup {
     }
 }
 
+/// What the path adds to the latency of the baseline.
+fn added(workload: &RankedWorkload) -> Markup {
+    let parts = [("p50", workload.added_p50_us), ("p99", workload.added_p99_us)];
+    html! {
+        @for (name, summary) in parts {
+            @if let Some(summary) = summary {
+                span.note { (name) " " (signed(summary.mean)) " µs" }
+            }
+        }
+    }
+}
+
 fn told_apart(told_apart: Option<bool>) -> &'static str {
     match told_apart {
         Some(true) => "",
@@ -93,60 +107,101 @@ fn told_apart(told_apart: Option<bool>) -> &'static str {
     }
 }
 
-/// Throughput and what it costs.
+/// What is measured, and what it costs.
 pub fn throughput(workload: &Workload<'_>) -> Markup {
+    let measure = workload.measure();
+    let extras: Vec<&Extra> = columns::of(workload.kind())
+        .filter(|extra| measure.unit != Unit::Transactions && extra.place != Place::Latency)
+        .collect();
     let metrics = workload.cells.iter().flat_map(|cell| {
         let ratio = (!cell.is_baseline).then_some(&cell.percent_of_baseline);
-        let demand = &cell.service_demand;
-        let guest = (!cell.is_baseline).then_some(&demand.guest_us_per_kib);
-        let always =
-            [&cell.receiver_bits_per_second, &cell.sender_bits_per_second, &demand.host_us_per_kib];
-        always.into_iter().chain(ratio).chain(guest)
+        let demand = (measure.demand)(cell);
+        let guest = demand.filter(|_| !cell.is_baseline).map(|[_, _, guest]| guest);
+        let sender = (measure.unit == Unit::Bits).then_some(&cell.sender_bits_per_second);
+        let extras = extras.iter().filter_map(|extra| extra.shown(cell));
+        std::iter::once(cell.headline())
+            .chain(sender)
+            .chain(demand.map(|[host, _, _]| host))
+            .chain(ratio)
+            .chain(guest)
+            .chain(extras)
     });
+    let unit = measure.demand_unit;
+    let per = measure.demand_per;
+    let [host, _, guest] = measure.demand_heads.map(|head| head.replace('\n', " "));
     html! {
         div.scroll {
             table {
-                caption { "Throughput and cost. µs/KiB is CPU time per KiB received" }
+                caption { (capitalised(noun(measure))) " and cost. " (unit) " is CPU time per " (per) }
                 thead {
                     tr {
                         th scope="col" { "path" }
-                        th scope="col" { "received ± 95 %" }
-                        th scope="col" { "taken from sender" }
+                        th scope="col" { (head(measure)) " ± 95 %" }
+                        @if measure.unit == Unit::Bits { th scope="col" { "taken from sender" } }
                         th scope="col" { "% of baseline" }
                         th scope="col" { "95 % interval" }
-                        th scope="col" { "host µs/KiB" }
+                        @for extra in &extras { th scope="col" { (extra.head()) } }
+                        th scope="col" { (host) }
                         th scope="col" { "of it QEMU" }
-                        th scope="col" { "guest µs/KiB" }
+                        th scope="col" { (guest) }
                         th scope="col" { "trials" }
                     }
                 }
-                tbody { @for cell in &workload.cells { (throughput_row(cell)) } }
+                tbody { @for cell in &workload.cells { (throughput_row(cell, &extras)) } }
             }
         }
         (reasons(metrics))
     }
 }
 
-fn throughput_row(cell: &CellAnalysis) -> Markup {
+/// The head of the headline metric's column.
+fn head(measure: &Measure) -> String {
+    match measure.unit {
+        Unit::Bits => "received".into(),
+        _ => measure.title.replace('\n', " ") + " a second",
+    }
+}
+
+fn noun(measure: &Measure) -> &'static str {
+    if measure.unit == Unit::Bits { "throughput" } else { measure.kept }
+}
+
+/// A field of such a column.
+pub fn extra_field(extra: &Extra, cell: &CellAnalysis) -> Markup {
+    match extra.shown(cell) {
+        Some(metric) => number(metric, extra.written),
+        None => not_for_baseline(),
+    }
+}
+
+fn throughput_row(cell: &CellAnalysis, extras: &[&Extra]) -> Markup {
     let percent = &cell.percent_of_baseline;
-    let demand = &cell.service_demand;
+    let measure = cell.measure();
     html! {
         tr.base[cell.is_baseline] {
             (path_name(cell))
-            (number(&cell.receiver_bits_per_second, rate_with_interval))
-            (number(&cell.sender_bits_per_second, rate_with_interval))
+            @match cell.headline().reason() {
+                Some(reason) => td.none title=(clean(reason)) { (NO_VALUE) },
+                None => td { (headline_with_interval(cell)) },
+            }
+            @if measure.unit == Unit::Bits {
+                (number(&cell.sender_bits_per_second, rate_with_interval))
+            }
             @if cell.is_baseline {
                 td { "100" } (not_for_baseline())
             } @else {
                 (number(percent, mean))
                 td { (interval(percent.summary.as_ref())) }
             }
-            (number(&demand.host_us_per_kib, mean))
-            @if cell.is_baseline {
-                (not_for_baseline()) (not_for_baseline())
-            } @else {
-                (number(&demand.qemu_us_per_kib, mean))
-                (number(&demand.guest_us_per_kib, mean))
+            @for extra in extras { (extra_field(extra, cell)) }
+            @if let Some([host, qemu, guest]) = (measure.demand)(cell) {
+                (number(host, mean))
+                @if cell.is_baseline {
+                    (not_for_baseline()) (not_for_baseline())
+                } @else {
+                    (number(qemu, mean))
+                    (number(guest, mean))
+                }
             }
             td {
                 (cell.trials.completed)
@@ -275,11 +330,14 @@ fn core_bar(core: &CoreUse) -> Markup {
 
 /// What packets looked like, and what was lost.
 pub fn wire(workload: &Workload<'_>) -> Markup {
+    let may_retransmit = workload.measure().may_retransmit;
     let metrics = workload.cells.iter().flat_map(|cell| {
         let packets = &cell.bytes_per_packet;
         let guest = (!cell.is_baseline).then_some([&packets.tap, &cell.guest_ready_ms]);
-        [&packets.sender, &packets.receiver, &cell.retransmissions.segments]
+        let again = may_retransmit.then_some(&cell.retransmissions.segments);
+        [&packets.sender, &packets.receiver]
             .into_iter()
+            .chain(again)
             .chain(guest.into_iter().flatten())
     });
     html! {
@@ -293,15 +351,19 @@ pub fn wire(workload: &Workload<'_>) -> Markup {
                     tr {
                         th scope="col" rowspan="2" { "path" }
                         th.group scope="colgroup" colspan="3" { "bytes per packet" }
-                        th.group scope="colgroup" colspan="2" { "segments sent again" }
+                        @if may_retransmit {
+                            th.group scope="colgroup" colspan="2" { "segments sent again" }
+                        }
                         th scope="col" rowspan="2" { "guest ready, ms" }
                     }
                     tr {
                         th scope="col" { "sender" }
                         th scope="col" { "tap on the host" }
                         th scope="col" { "receiver" }
-                        th scope="col" { "a trial" }
-                        th scope="col" { "per million" }
+                        @if may_retransmit {
+                            th scope="col" { "a trial" }
+                            th scope="col" { "per million" }
+                        }
                     }
                 }
                 tbody { @for cell in &workload.cells { (wire_row(cell)) } }
@@ -323,18 +385,13 @@ fn wire_row(cell: &CellAnalysis) -> Markup {
             (number(&packets.sender, whole))
             (of_guest(&packets.tap))
             (number(&packets.receiver, whole))
-            (number(&again.segments, few))
-            (number(&again.per_million_segments_sent, few))
+            @if cell.measure().may_retransmit {
+                (number(&again.segments, few))
+                (number(&again.per_million_segments_sent, few))
+            }
             (of_guest(&cell.guest_ready_ms))
         }
     }
-}
-
-/// A count: none is 0, few have a decimal.
-fn few(metric: &Metric) -> String {
-    let Some(mean) = metric.mean() else { return NO_VALUE.into() };
-    let places = decimals(mean).min(1);
-    format!("{mean:.places$}")
 }
 
 /// The interfaces, each with the path it belongs to.

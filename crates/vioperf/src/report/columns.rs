@@ -1,0 +1,249 @@
+//! What tables show of a kind of load beside what they show of every kind: one list, for every
+//! format.
+
+use vioperf_analysis::measure::{Measure, Unit};
+use vioperf_analysis::result::{CellAnalysis, Metric, Percentile};
+use vioperf_analysis::wording::three_digits;
+use vioperf_model::workload::WorkloadKind::{
+    self, ConnectRate, PacketRate, RequestResponse, UdpStream,
+};
+
+use super::values::{NO_VALUE, mean, whole};
+
+/// Where tables for people show a column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// Wherever there is a table.
+    Narrow,
+    /// Only where there is room.
+    Wide,
+    /// Only on the page's table of latency, and where there is room.
+    Latency,
+}
+
+/// One column.
+#[derive(Debug)]
+pub struct Extra {
+    /// Its name for programs, unit included.
+    pub name: &'static str,
+    /// Its head; a line break makes two lines of it on a terminal.
+    pub title: &'static str,
+    /// The kinds that people are shown it of.
+    pub kinds: &'static [WorkloadKind],
+    /// Where.
+    pub place: Place,
+    /// The metric.
+    pub metric: fn(&CellAnalysis) -> Option<&Metric>,
+    /// A mean, written.
+    pub written: fn(&Metric) -> String,
+    /// Whether a baseline has it too.
+    pub of_baseline: bool,
+}
+
+const DATAGRAMS: &[WorkloadKind] = &[UdpStream, PacketRate];
+const REQUESTS: &[WorkloadKind] = &[RequestResponse, ConnectRate];
+
+const fn extra(
+    name: &'static str,
+    title: &'static str,
+    kinds: &'static [WorkloadKind],
+    metric: fn(&CellAnalysis) -> Option<&Metric>,
+) -> Extra {
+    Extra { name, title, kinds, place: Place::Wide, metric, written: mean, of_baseline: true }
+}
+
+const fn narrow(extra: Extra) -> Extra {
+    Extra { place: Place::Narrow, ..extra }
+}
+
+const fn latency(extra: Extra) -> Extra {
+    Extra { place: Place::Latency, ..extra }
+}
+
+/// In the order in which they are shown.
+const ALL: &[Extra] = &[
+    Extra {
+        written: count_rate,
+        ..narrow(extra("datagrams_sent_per_second", "sent", &[PacketRate], |c| {
+            Some(&c.datagrams.as_ref()?.sent_per_second)
+        }))
+    },
+    Extra {
+        written: count_rate,
+        ..extra("datagrams_received_per_second", "datagrams\nreceived", &[UdpStream], |c| {
+            Some(&c.datagrams.as_ref()?.received_per_second)
+        })
+    },
+    narrow(extra("datagrams_lost_percent", "lost\n%", DATAGRAMS, |c| {
+        Some(&c.datagrams.as_ref()?.lost_percent)
+    })),
+    Extra {
+        written: whole,
+        ..extra("receiver_socket_drops", "dropped by\nsockets", DATAGRAMS, |c| {
+            Some(&c.datagrams.as_ref()?.socket_drops)
+        })
+    },
+    narrow(extra("jitter_us", "jitter\nµs", &[UdpStream], |c| {
+        Some(&c.datagrams.as_ref()?.jitter_us)
+    })),
+    Extra {
+        written: whole,
+        ..extra("datagrams_duplicated", "dupli-\ncated", &[UdpStream], |c| {
+            Some(&c.datagrams.as_ref()?.duplicated)
+        })
+    },
+    Extra {
+        written: whole,
+        ..extra("datagrams_reordered", "out of\norder", &[UdpStream], |c| {
+            Some(&c.datagrams.as_ref()?.reordered)
+        })
+    },
+    extra("percent_of_wire_rate", "% of\nwire", &[PacketRate], |c| {
+        Some(&c.datagrams.as_ref()?.percent_of_wire_rate)
+    }),
+    narrow(extra("latency_p50_us", "p50\nµs", REQUESTS, |c| us(c, "p50"))),
+    latency(extra("latency_p90_us", "p90\nµs", REQUESTS, |c| us(c, "p90"))),
+    narrow(extra("latency_p99_us", "p99\nµs", REQUESTS, |c| us(c, "p99"))),
+    latency(extra("latency_p99_9_us", "p99.9\nµs", REQUESTS, |c| us(c, "p99.9"))),
+    latency(extra("latency_p99_99_us", "p99.99\nµs", REQUESTS, |c| us(c, "p99.99"))),
+    latency(extra("latency_mean_us", "mean\nµs", REQUESTS, |c| {
+        Some(&c.transactions.as_ref()?.latency.mean_us)
+    })),
+    latency(extra("latency_max_us", "max\nµs", REQUESTS, |c| {
+        Some(&c.transactions.as_ref()?.latency.max_us)
+    })),
+    added(narrow(extra("added_p50_us", "added\nto p50", REQUESTS, |c| added_us(c, "p50")))),
+    added(narrow(extra("added_p99_us", "added\nto p99", REQUESTS, |c| added_us(c, "p99")))),
+    added(latency(extra("added_mean_us", "added\nto mean", REQUESTS, |c| {
+        Some(&c.transactions.as_ref()?.latency.added_mean_us)
+    }))),
+    Extra {
+        written: few,
+        ..latency(extra("timeouts", "timed\nout", &[RequestResponse], |c| {
+            Some(&c.transactions.as_ref()?.timeouts)
+        }))
+    },
+];
+
+const fn added(extra: Extra) -> Extra {
+    Extra {
+        written: |metric| metric.mean().map_or_else(|| NO_VALUE.into(), signed),
+        of_baseline: false,
+        ..extra
+    }
+}
+
+fn percentile<'a>(cell: &'a CellAnalysis, name: &str) -> Option<&'a Percentile> {
+    cell.transactions.as_ref()?.latency.percentile(name)
+}
+
+fn us<'a>(cell: &'a CellAnalysis, name: &str) -> Option<&'a Metric> {
+    Some(&percentile(cell, name)?.us)
+}
+
+fn added_us<'a>(cell: &'a CellAnalysis, name: &str) -> Option<&'a Metric> {
+    Some(&percentile(cell, name)?.added_us)
+}
+
+fn count_rate(metric: &Metric) -> String {
+    metric.mean().map_or_else(|| NO_VALUE.into(), |mean| Unit::Datagrams.short(mean))
+}
+
+/// A difference, with its sign.
+pub fn signed(difference: f64) -> String {
+    format!("{}{}", if difference > 0.0 { "+" } else { "" }, three_digits(difference))
+}
+
+/// A count: none is 0, few have a decimal.
+pub fn few(metric: &Metric) -> String {
+    let Some(mean) = metric.mean() else { return NO_VALUE.into() };
+    let places = vioperf_analysis::wording::decimals(mean).min(1);
+    format!("{mean:.places$}")
+}
+
+impl Extra {
+    /// Its field of a row for people: empty where a baseline has none.
+    pub fn field(&self, cell: &CellAnalysis) -> String {
+        match self.shown(cell) {
+            Some(metric) => (self.written)(metric),
+            None => String::new(),
+        }
+    }
+
+    /// The metric, where the cell has such a thing.
+    pub fn shown<'a>(&self, cell: &'a CellAnalysis) -> Option<&'a Metric> {
+        (self.metric)(cell).filter(|_| self.of_baseline || !cell.is_baseline)
+    }
+
+    /// Its head in one line.
+    pub fn head(&self) -> String {
+        self.title.replace("-\n", "").replace('\n', " ")
+    }
+}
+
+/// Every column, whatever the kind.
+pub fn all() -> &'static [Extra] {
+    ALL
+}
+
+/// Those of a kind.
+pub fn of(kind: WorkloadKind) -> impl Iterator<Item = &'static Extra> {
+    ALL.iter().filter(move |extra| extra.kinds.contains(&kind))
+}
+
+/// What the numbers of such cells mean, as sentences; none for what needs no saying.
+pub fn explanations(cells: &[CellAnalysis]) -> Vec<String> {
+    let Some(first) = cells.first() else { return Vec::new() };
+    let measure = Measure::of(first.workload.kind);
+    let mut said = Vec::new();
+    if cells.iter().any(|cell| cell.workload.segmentation) {
+        said.push(
+            "Segmentation mode: datagrams are counted, many of which pass the stack as one; they are \
+             not packets on a wire."
+                .into(),
+        );
+    }
+    match measure.unit {
+        Unit::Bits if measure.may_lose => said.push(
+            "Lost: numbers that never arrived, in percent of those sent; jitter: RFC 3550.".into(),
+        ),
+        Unit::Bits => {}
+        Unit::Datagrams => said.extend(wire(cells)),
+        Unit::Transactions => said.push(
+            "Percentiles are means over trials, and told only where at least ten transactions of a \
+             trial lie beyond; added: less the baseline's of the same block."
+                .into(),
+        ),
+    }
+    said
+}
+
+/// How the wire's share is made up.
+fn wire(cells: &[CellAnalysis]) -> Vec<String> {
+    let mut sizes: Vec<(u64, u64)> = Vec::new();
+    for datagrams in cells.iter().filter_map(|cell| cell.datagrams.as_ref()) {
+        if let Some(bytes) = datagrams.bytes_on_wire
+            && !sizes.iter().any(|(payload, _)| *payload == datagrams.payload_bytes)
+        {
+            sizes.push((datagrams.payload_bytes, bytes));
+        }
+    }
+    let known = |cell: &CellAnalysis| {
+        cell.datagrams.as_ref().is_some_and(|d| d.percent_of_wire_rate.mean().is_some())
+    };
+    let mut said =
+        vec!["Lost: what was sent and did not arrive, in percent of what was sent.".to_owned()];
+    if !sizes.is_empty() && cells.iter().any(known) {
+        let sizes: Vec<String> = sizes
+            .iter()
+            .map(|(payload, bytes)| format!("{payload} bytes of payload take {bytes}"))
+            .collect();
+        said.push(format!(
+            "% of wire: of the datagrams that a wire of the speed that the card claims can carry, which \
+             an emulated card need not keep to; on it {} (46 of headers and checksum, at least a frame of \
+             64, then preamble 8 and gap 12; RFC 2544, appendix B).",
+            sizes.join(", ")
+        ));
+    }
+    said
+}
