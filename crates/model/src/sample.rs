@@ -155,12 +155,15 @@ pub struct LoadOutcome {
     /// Datagrams that came to a receiver but are not of its load, or damaged: thrown away.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub foreign_datagrams: Option<u64>,
-    /// Latency of transactions, as their sender saw it.
+    /// Latency of transactions, as their sender saw it, of those that began after the warm-up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency: Option<LatencyHistogram>,
-    /// Requests of a UDP load that were not answered in time.
+    /// Requests of a UDP load, sent after the warm-up, that were not answered in time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeouts: Option<u64>,
+    /// Requests of an open loop that were due but never sent, as too many were under way at the end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_sent: Option<u64>,
     /// Why the load ended before it was told to, if it did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_early: Option<String>,

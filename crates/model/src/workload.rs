@@ -153,7 +153,8 @@ pub struct Workload {
     /// Size of a response (`request-response`, `connect-rate`); 1 byte where absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub response_size: Option<ByteSize>,
-    /// Requests that each stream keeps under way (`request-response`); 1 where absent.
+    /// Requests that each stream keeps under way (`request-response`); 1 where absent. In an open
+    /// loop the most that may be under way: as many as are possible where absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outstanding: Option<u16>,
     /// Open loop (`request-response`): so many requests a second in all, sent when they are due
