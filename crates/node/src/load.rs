@@ -1,6 +1,9 @@
 //! The loads: what they have in common, and the table that finds one by its kind.
 
+mod connect_rate;
 mod control;
+mod histogram;
+mod request_response;
 mod tcp_info;
 mod tcp_stream;
 
@@ -38,6 +41,12 @@ pub(crate) trait Load {
 pub(crate) fn prepare(role: &Role, workload: &Workload) -> Result<Box<dyn Load>, LoadError> {
     match workload.kind {
         WorkloadKind::TcpStream => Ok(Box::new(tcp_stream::TcpStreams::prepare(role, workload)?)),
+        WorkloadKind::RequestResponse => {
+            Ok(Box::new(request_response::RequestResponse::prepare(role, workload)?))
+        }
+        WorkloadKind::ConnectRate => {
+            Ok(Box::new(connect_rate::ConnectRate::prepare(role, workload)?))
+        }
         kind => Err(LoadError::Parameter {
             what: "kind",
             value: kind.name().to_owned(),

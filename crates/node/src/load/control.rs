@@ -16,6 +16,8 @@ use super::LoadError;
 pub(crate) struct ThreadCounters {
     bytes: AtomicU64,
     calls: AtomicU64,
+    datagrams: AtomicU64,
+    transactions: AtomicU64,
 }
 
 impl ThreadCounters {
@@ -24,12 +26,31 @@ impl ThreadCounters {
         self.bytes.store(self.bytes.load(Ordering::Relaxed) + bytes, Ordering::Relaxed);
         self.calls.store(self.calls.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
+
+    /// Counts one call that moved so many datagrams. For the owning thread only.
+    pub(crate) fn count_datagrams(&self, bytes: u64, datagrams: u64) {
+        self.count(bytes);
+        let before = self.datagrams.load(Ordering::Relaxed);
+        self.datagrams.store(before + datagrams, Ordering::Relaxed);
+    }
+
+    pub(crate) fn transactions(&self) -> u64 {
+        self.transactions.load(Ordering::Relaxed)
+    }
+
+    /// Counts transactions that ended. For the owning thread only.
+    pub(crate) fn count_transactions(&self, transactions: u64) {
+        let before = self.transactions.load(Ordering::Relaxed);
+        self.transactions.store(before + transactions, Ordering::Relaxed);
+    }
 }
 
 /// Shared between a load's threads, the sampler and the message loop.
 #[derive(Debug)]
 pub(crate) struct LoadControl {
     counters: Vec<ThreadCounters>,
+    counts_datagrams: bool,
+    counts_transactions: bool,
     stopping: AtomicBool,
     abandoned: AtomicBool,
     arrived: AtomicUsize,
@@ -43,6 +64,8 @@ impl LoadControl {
         let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
         Ok(Self {
             counters: std::iter::repeat_with(ThreadCounters::default).take(threads).collect(),
+            counts_datagrams: false,
+            counts_transactions: false,
             stopping: AtomicBool::new(false),
             abandoned: AtomicBool::new(false),
             arrived: AtomicUsize::new(0),
@@ -52,6 +75,18 @@ impl LoadControl {
         })
     }
 
+    /// That the load is one of datagrams.
+    pub(crate) fn counting_datagrams(mut self) -> Self {
+        self.counts_datagrams = true;
+        self
+    }
+
+    /// That the load is one of transactions.
+    pub(crate) fn counting_transactions(mut self) -> Self {
+        self.counts_transactions = true;
+        self
+    }
+
     /// The counters of each thread.
     pub(crate) fn counters(&self) -> &[ThreadCounters] {
         &self.counters
@@ -59,9 +94,18 @@ impl LoadControl {
 
     /// What all threads have moved so far.
     pub(crate) fn moved(&self) -> LoadCounters {
-        self.counters.iter().fold(LoadCounters::default(), |sum, thread| LoadCounters {
+        let none = LoadCounters {
+            datagrams: self.counts_datagrams.then_some(0),
+            transactions: self.counts_transactions.then_some(0),
+            ..LoadCounters::default()
+        };
+        self.counters.iter().fold(none, |sum, thread| LoadCounters {
             bytes: sum.bytes + thread.bytes.load(Ordering::Relaxed),
             calls: sum.calls + thread.calls.load(Ordering::Relaxed),
+            datagrams: sum.datagrams.map(|sum| sum + thread.datagrams.load(Ordering::Relaxed)),
+            transactions: sum
+                .transactions
+                .map(|sum| sum + thread.transactions.load(Ordering::Relaxed)),
             ..sum
         })
     }

@@ -6,9 +6,9 @@
 //! buffered goes on the path.
 
 mod mover;
-mod sockets;
+pub(super) mod sockets;
 
-use std::net::{IpAddr, TcpListener, TcpStream};
+use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::JoinHandle;
@@ -204,9 +204,4 @@ impl Drop for TcpStreams {
             Stage::Connected(held) | Stage::Ended { held } => held.iter().for_each(sockets::reset),
         }
     }
-}
-
-/// Same host, whatever the port; an IPv4 address mapped into IPv6 is the IPv4 one.
-fn same_host(a: IpAddr, b: IpAddr) -> bool {
-    a.to_canonical() == b.to_canonical()
 }

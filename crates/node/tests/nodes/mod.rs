@@ -12,7 +12,7 @@ use std::sync::mpsc::channel;
 use std::thread::{JoinHandle, sleep};
 use std::time::Duration;
 
-use nix::sched::{CloneFlags, unshare};
+use nix::sched::{CloneFlags, setns, unshare};
 use vioperf_model::sample::{InterfaceFacts, NodeReport};
 use vioperf_model::units::TimeSpan;
 use vioperf_model::wire::{
@@ -91,6 +91,27 @@ impl Node {
             from = next_sample;
         }
         whole.unwrap()
+    }
+
+    /// Does something on a thread in the node's network namespace.
+    pub fn inside<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
+        let namespace = &self.namespace;
+        std::thread::scope(|scope| {
+            let thread = scope.spawn(move || {
+                setns(namespace, CloneFlags::CLONE_NEWNET).unwrap();
+                work()
+            });
+            thread.join().unwrap()
+        })
+    }
+
+    /// Takes an interface down: the path is gone.
+    pub fn take_down(&self, name: &str) {
+        self.inside(|| {
+            let mut netlink = Socket::open().unwrap();
+            let index = netlink.link_by_name(name).unwrap().index;
+            netlink.set_down(index).unwrap();
+        });
     }
 
     /// Closes the channel, as the death of a conductor does, and waits for the node's end.

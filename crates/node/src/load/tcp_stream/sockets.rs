@@ -14,19 +14,18 @@ use nix::sys::socket::{
 };
 use vioperf_model::units::ByteSize;
 
-use super::same_host;
 use crate::load::{LoadControl, LoadError};
 
 /// Which of a socket's two buffers.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Buffer {
+pub(in crate::load) enum Buffer {
     Send,
     Receive,
 }
 
 /// Raises the limit of open files as far as we may, when so many streams need it. If that is not
 /// enough, opening a socket fails and says so.
-pub(super) fn allow_open_files(streams: usize) {
+pub(in crate::load) fn allow_open_files(streams: usize) {
     let wanted = u64::try_from(streams).unwrap_or(u64::MAX).saturating_add(64);
     if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE)
         && soft < wanted
@@ -36,7 +35,7 @@ pub(super) fn allow_open_files(streams: usize) {
 }
 
 /// Connects all streams to a receiver.
-pub(super) fn connect_all(
+pub(in crate::load) fn connect_all(
     peer: SocketAddr,
     streams: usize,
     buffer: Option<(Buffer, ByteSize)>,
@@ -77,7 +76,7 @@ fn connect_until(socket: &OwnedFd, peer: SocketAddr, deadline: Instant) -> io::R
 }
 
 /// Listens for the streams of a sender; the port is the kernel's choice.
-pub(super) fn listen(
+pub(in crate::load) fn listen(
     address: IpAddr,
     streams: usize,
     buffer: Option<(Buffer, ByteSize)>,
@@ -100,7 +99,7 @@ pub(super) fn listen(
 }
 
 /// Accepts so many connections, all from the host that the first one came from; others are closed.
-pub(super) fn accept_all(
+pub(in crate::load) fn accept_all(
     listener: &TcpListener,
     streams: usize,
     control: &LoadControl,
@@ -141,7 +140,7 @@ pub(super) fn accept_all(
 }
 
 /// Makes that closing the connection resets it: what is still buffered is thrown away.
-pub(super) fn reset(stream: &TcpStream) {
+pub(in crate::load) fn reset(stream: &impl AsFd) {
     let at_once = libc::linger { l_onoff: 1, l_linger: 0 };
     let _ = setsockopt(stream, sockopt::Linger, &at_once);
 }
@@ -157,7 +156,11 @@ fn new_socket(address: IpAddr) -> Result<OwnedFd, LoadError> {
 
 /// Sets a buffer's size and verifies it. The kernel doubles what was asked for, for its own
 /// bookkeeping, and cuts it silently to the sysctl's maximum (socket(7)).
-fn set_buffer(socket: &OwnedFd, buffer: Buffer, asked: ByteSize) -> Result<(), LoadError> {
+pub(in crate::load) fn set_buffer(
+    socket: &OwnedFd,
+    buffer: Buffer,
+    asked: ByteSize,
+) -> Result<(), LoadError> {
     let (option, sysctl) = match buffer {
         Buffer::Send => ("SO_SNDBUF", "net.core.wmem_max"),
         Buffer::Receive => ("SO_RCVBUF", "net.core.rmem_max"),
@@ -179,6 +182,11 @@ fn set_buffer(socket: &OwnedFd, buffer: Buffer, asked: ByteSize) -> Result<(), L
         return Err(refused(ByteSize::from_bytes(given)));
     }
     Ok(())
+}
+
+/// Same host, whatever the port; an IPv4 address mapped into IPv6 is the IPv4 one.
+pub(in crate::load) fn same_host(a: IpAddr, b: IpAddr) -> bool {
+    a.to_canonical() == b.to_canonical()
 }
 
 /// Whether one of them became ready before the deadline.

@@ -1,0 +1,171 @@
+//! How both ends of a load over UDP find their pairs of sockets before it starts.
+//!
+//! Each of the sender's sockets sends a greeting until it is answered; so both know each other's
+//! address, and that the path works. At the start the receiver opens a socket of its own for each
+//! that greeted, on the same port and connected to it: the kernel then sorts the datagrams, and none
+//! from anyone else comes through. A greeting is answered with as many bytes as it has, and only to
+//! the host that greeted first, so that nobody can turn the receiver against others.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::eventfd::EventFd;
+use nix::sys::socket::{
+    AddressFamily, SockFlag, SockType, SockaddrStorage, bind, connect, setsockopt, socket, sockopt,
+};
+use vioperf_model::units::ByteSize;
+
+use crate::load::tcp_stream::sockets::{Buffer, same_host, set_buffer};
+use crate::load::{LoadControl, LoadError};
+
+const GREETING: &[u8; 8] = b"vioperf?";
+const ANSWER: &[u8; 8] = b"vioperf!";
+/// How long a greeting waits for its answer before it is sent again.
+const AGAIN_AFTER: Duration = Duration::from_millis(100);
+
+/// Opens the sender's sockets and greets with each.
+pub(super) fn greet_all(
+    peer: SocketAddr,
+    streams: usize,
+    buffer: Option<ByteSize>,
+    within: Duration,
+) -> Result<Vec<OwnedFd>, LoadError> {
+    let deadline = Instant::now() + within;
+    let any: IpAddr = match peer.ip() {
+        IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    let mut greeted = Vec::with_capacity(streams);
+    for number in 1..=streams {
+        let socket = open(SocketAddr::new(any, 0), buffer)?;
+        let failed = |source| LoadError::Connect { peer, number, streams, source };
+        connect(socket.as_raw_fd(), &SockaddrStorage::from(peer))
+            .map_err(|errno| failed(errno.into()))?;
+        let socket = UdpSocket::from(socket);
+        greet(&socket, deadline).map_err(failed)?;
+        greeted.push(socket.into());
+    }
+    Ok(greeted)
+}
+
+fn greet(socket: &UdpSocket, deadline: Instant) -> io::Result<()> {
+    let mut answer = [0; 16];
+    socket.set_read_timeout(Some(AGAIN_AFTER))?;
+    while Instant::now() < deadline {
+        socket.send(GREETING)?;
+        match socket.recv(&mut answer) {
+            Ok(count) if answer.get(..count) == Some(ANSWER.as_slice()) => return Ok(()),
+            Err(error) if !waits(&error) => return Err(error),
+            Ok(_) | Err(_) => {}
+        }
+    }
+    Err(io::Error::new(io::ErrorKind::TimedOut, "no answer in time"))
+}
+
+fn waits(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+}
+
+/// Where greetings are awaited.
+pub(super) fn open_door(
+    address: IpAddr,
+    buffer: Option<ByteSize>,
+) -> Result<(UdpSocket, u16), LoadError> {
+    let door = UdpSocket::from(open(SocketAddr::new(address, 0), buffer)?);
+    share_port(&door)?;
+    let port = door.local_addr().map_err(LoadError::system("ask for a socket's address"))?.port();
+    Ok((door, port))
+}
+
+/// Answers greetings until told that it is enough; who greeted, in the order of the first time.
+pub(super) fn answer_greetings(
+    door: &UdpSocket,
+    streams: usize,
+    control: &LoadControl,
+    enough: &EventFd,
+) -> Vec<SocketAddr> {
+    let mut guests: Vec<SocketAddr> = Vec::with_capacity(streams);
+    let mut greeting = [0; 16];
+    loop {
+        let mut fds = [
+            PollFd::new(door.as_fd(), PollFlags::POLLIN),
+            PollFd::new(control.wake(), PollFlags::POLLIN),
+            PollFd::new(enough.as_fd(), PollFlags::POLLIN),
+        ];
+        match poll(&mut fds, PollTimeout::NONE) {
+            Ok(_) | Err(Errno::EINTR) => {}
+            Err(_) => return guests,
+        }
+        let [at_door, stop, enough] = fds.map(|fd| fd.any().unwrap_or(true));
+        if stop || enough {
+            return guests;
+        }
+        if !at_door {
+            continue;
+        }
+        // An error is what became of an answer, or a checksum that was wrong: nothing to do.
+        let Ok((count, guest)) = door.recv_from(&mut greeting) else { continue };
+        if greeting.get(..count) != Some(GREETING.as_slice()) {
+            continue;
+        }
+        let known = guests.contains(&guest);
+        let welcome = guests.first().is_none_or(|first| same_host(first.ip(), guest.ip()));
+        if !known && (!welcome || guests.len() >= streams) {
+            continue;
+        }
+        if !known {
+            guests.push(guest);
+            control.note_arrived(guests.len());
+        }
+        let _ = door.send_to(ANSWER, guest);
+    }
+}
+
+/// A socket for each guest, on the door's port.
+pub(super) fn seat(
+    door: &UdpSocket,
+    guests: &[SocketAddr],
+    buffer: Option<ByteSize>,
+) -> Result<Vec<OwnedFd>, LoadError> {
+    let at = door.local_addr().map_err(LoadError::system("ask for a socket's address"))?;
+    let streams = guests.len();
+    let mut seats = Vec::with_capacity(streams);
+    for (number, guest) in (1..).zip(guests) {
+        let socket = open(at, buffer)?;
+        connect(socket.as_raw_fd(), &SockaddrStorage::from(*guest)).map_err(|errno| {
+            LoadError::Connect { peer: *guest, number, streams, source: errno.into() }
+        })?;
+        seats.push(socket);
+    }
+    Ok(seats)
+}
+
+/// A bound socket that is not connected.
+fn open(at: SocketAddr, buffer: Option<ByteSize>) -> Result<OwnedFd, LoadError> {
+    let family = match at {
+        SocketAddr::V4(_) => AddressFamily::Inet,
+        SocketAddr::V6(_) => AddressFamily::Inet6,
+    };
+    let socket = socket(family, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None)
+        .map_err(LoadError::system("open a UDP socket"))?;
+    if let Some(size) = buffer {
+        set_buffer(&socket, Buffer::Send, size)?;
+        set_buffer(&socket, Buffer::Receive, size)?;
+    }
+    // Only for a known port: of its own choice the kernel could else take one that is shared already.
+    if at.port() != 0 {
+        share_port(&socket)?;
+    }
+    bind(socket.as_raw_fd(), &SockaddrStorage::from(at))
+        .map_err(|errno| LoadError::Listen { address: at.ip(), source: errno.into() })?;
+    Ok(socket)
+}
+
+/// Lets several sockets have one port; a connected one gets what comes from its peer (udp(7)).
+fn share_port(socket: &impl AsFd) -> Result<(), LoadError> {
+    setsockopt(socket, sockopt::ReuseAddr, &true).map_err(LoadError::system("share a UDP port"))
+}
