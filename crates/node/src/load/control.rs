@@ -106,7 +106,6 @@ impl LoadControl {
             transactions: sum
                 .transactions
                 .map(|sum| sum + thread.transactions.load(Ordering::Relaxed)),
-            ..sum
         })
     }
 

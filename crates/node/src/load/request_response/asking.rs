@@ -84,6 +84,8 @@ pub(super) struct Asking {
     measured_from_ns: u64,
     buffer: Vec<u8>,
     pending: VecDeque<Pending>,
+    /// No more could be sent the last time, as too many were under way.
+    held_up: bool,
     /// Number of the next request.
     sequence: u64,
     /// Bytes of requests that the socket had no room for yet (TCP).
@@ -124,6 +126,7 @@ impl Asking {
             // Not zeros: pages that were never written share one, which no real payload does.
             buffer: vec![0x5a; options.buffer_bytes],
             pending: VecDeque::new(),
+            held_up: false,
             sequence: 0,
             unsent: 0,
             partial: 0,
@@ -154,10 +157,9 @@ impl Asking {
     }
 
     fn finish(self, control: &LoadControl) -> Asked {
-        let full = self.pending.len() >= self.options.outstanding;
         let not_sent = self
             .schedule
-            .filter(|_| full)
+            .filter(|_| self.held_up)
             .map_or(0, |schedule| schedule.due_by(monotonic_ns()).saturating_sub(self.sequence));
         let tcp = tcp_info::read(self.socket.as_fd());
         let socket = super::kept(self.socket, self.options.transport, control);
@@ -210,6 +212,7 @@ impl Asking {
                 Transport::Udp => self.send_datagram(sequence, counters)?,
             }
         }
+        self.held_up = self.pending.len() >= self.options.outstanding;
         Ok(())
     }
 
