@@ -111,33 +111,51 @@ fn answer(measure: &Measure, measured: &[&Ranked], leaders: &[&Ranked]) -> Strin
     text
 }
 
+/// So many workloads that need more words than a direction and streams are named one by one.
+const NAMED_WORKLOADS: usize = 3;
+
 /// The best path's percentages, where there is more than one workload.
 fn by_workload(best: &Ranked) -> Option<String> {
-    let parts: Vec<String> = best
-        .workloads
-        .iter()
-        .filter_map(|workload| {
-            let mean = workload.percent_of_baseline?.mean;
-            Some(format!("{} {}", percent(mean), with_load(workload)))
-        })
-        .collect();
-    (parts.len() > 1).then(|| {
-        let workloads = parts.len();
-        format!(
-            "{}: {}; the geometric mean of these {workloads} ranks it.",
-            best.path,
-            list(&parts)
-        )
-    })
+    let measured = best.workloads.iter().filter_map(|w| Some((w, w.percent_of_baseline?.mean)));
+    let mut measured: Vec<(&RankedWorkload, f64)> = measured.collect();
+    let workloads = measured.len();
+    if workloads < 2 {
+        return None;
+    }
+    let said = |(workload, mean): &(&RankedWorkload, f64)| {
+        format!("{} {}", percent(*mean), with_load(workload))
+    };
+    let needs_words = measured.iter().any(|(workload, _)| !is_plain(workload));
+    if needs_words && workloads > NAMED_WORKLOADS {
+        measured.sort_by(|a, b| a.1.total_cmp(&b.1));
+        let (least, most) = (said(measured.first()?), said(measured.last()?));
+        return Some(format!(
+            "{}: from {least} to {most}; the geometric mean of {workloads} workloads ranks it.",
+            best.path
+        ));
+    }
+    let parts: Vec<String> = measured.iter().map(said).collect();
+    Some(format!(
+        "{}: {}; the geometric mean of these {workloads} ranks it.",
+        best.path,
+        list(&parts)
+    ))
+}
+
+/// Whether direction and streams are all there is to say of it.
+fn is_plain(workload: &RankedWorkload) -> bool {
+    let streams = count(usize::from(workload.streams), "stream");
+    workload.title == format!("{}, {streams}", direction(workload.direction))
 }
 
 /// `towards the guest with 4 streams`, or, where more than that is varied, the whole of it.
 fn with_load(workload: &RankedWorkload) -> String {
     let towards = direction(workload.direction);
     let streams = count(usize::from(workload.streams), "stream");
-    match workload.title == format!("{towards}, {streams}") {
-        true => format!("{towards} with {streams}"),
-        false => format!("({})", workload.title),
+    if is_plain(workload) {
+        format!("{towards} with {streams}")
+    } else {
+        format!("({})", workload.title)
     }
 }
 

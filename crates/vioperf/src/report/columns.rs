@@ -191,8 +191,9 @@ pub fn of(kind: WorkloadKind) -> impl Iterator<Item = &'static Extra> {
     ALL.iter().filter(move |extra| extra.kinds.contains(&kind))
 }
 
-/// What the numbers of such cells mean, as sentences; none for what needs no saying.
-pub fn explanations(cells: &[CellAnalysis]) -> Vec<String> {
+/// What the numbers of such cells mean, as sentences; none for what needs no saying. `all`: of every
+/// column, not of the narrow ones alone.
+pub fn explanations(cells: &[CellAnalysis], all: bool) -> Vec<String> {
     let Some(first) = cells.first() else { return Vec::new() };
     let measure = Measure::of(first.workload.kind);
     let mut said = Vec::new();
@@ -208,7 +209,7 @@ pub fn explanations(cells: &[CellAnalysis]) -> Vec<String> {
             "Lost: numbers that never arrived, in percent of those sent; jitter: RFC 3550.".into(),
         ),
         Unit::Bits => {}
-        Unit::Datagrams => said.extend(wire(cells)),
+        Unit::Datagrams => said.extend(lost_and_wire(cells, all)),
         Unit::Transactions => said.push(
             "Percentiles are means over trials, and told only where at least ten transactions of a \
              trial lie beyond; added: less the baseline's of the same block."
@@ -218,8 +219,8 @@ pub fn explanations(cells: &[CellAnalysis]) -> Vec<String> {
     said
 }
 
-/// How the wire's share is made up.
-fn wire(cells: &[CellAnalysis]) -> Vec<String> {
+/// What loss is, and how the wire's share is made up.
+fn lost_and_wire(cells: &[CellAnalysis], all: bool) -> Vec<String> {
     let mut sizes: Vec<(u64, u64)> = Vec::new();
     for datagrams in cells.iter().filter_map(|cell| cell.datagrams.as_ref()) {
         if let Some(bytes) = datagrams.bytes_on_wire
@@ -233,7 +234,7 @@ fn wire(cells: &[CellAnalysis]) -> Vec<String> {
     };
     let mut said =
         vec!["Lost: what was sent and did not arrive, in percent of what was sent.".to_owned()];
-    if !sizes.is_empty() && cells.iter().any(known) {
+    if all && !sizes.is_empty() && cells.iter().any(known) {
         let sizes: Vec<String> = sizes
             .iter()
             .map(|(payload, bytes)| format!("{payload} bytes of payload take {bytes}"))

@@ -163,7 +163,7 @@ fn finding_article(finding: &Finding) -> Markup {
 }
 
 fn explanations(analysis: &RunAnalysis) -> Markup {
-    let said = columns::explanations(&analysis.cells);
+    let said = columns::explanations(&analysis.cells, true);
     html! {
         @if !said.is_empty() {
             section aria-labelledby="meaning" {

@@ -109,7 +109,7 @@ fn row(cell: &CellAnalysis) -> String {
 }
 
 fn explanations(analysis: &RunAnalysis) -> String {
-    let said = columns::explanations(&analysis.cells);
+    let said = columns::explanations(&analysis.cells, true);
     if said.is_empty() { String::new() } else { escape(&said.join(" ")) + "\n" }
 }
 

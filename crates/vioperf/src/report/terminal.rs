@@ -135,7 +135,7 @@ impl Page<'_> {
              all the host's cores per {}.",
             measure.demand_unit, measure.demand_per
         );
-        for sentence in columns::explanations(&self.analysis.cells) {
+        for sentence in columns::explanations(&self.analysis.cells, self.wide) {
             legend.push(' ');
             legend.push_str(&sentence);
         }
