@@ -2,10 +2,13 @@
 
 mod connect_rate;
 mod control;
+mod datagram;
 mod histogram;
+mod packet_rate;
 mod request_response;
 mod tcp_info;
 mod tcp_stream;
+mod udp_stream;
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -47,11 +50,8 @@ pub(crate) fn prepare(role: &Role, workload: &Workload) -> Result<Box<dyn Load>,
         WorkloadKind::ConnectRate => {
             Ok(Box::new(connect_rate::ConnectRate::prepare(role, workload)?))
         }
-        kind => Err(LoadError::Parameter {
-            what: "kind",
-            value: kind.name().to_owned(),
-            advice: "this node cannot".to_owned(),
-        }),
+        WorkloadKind::UdpStream => Ok(Box::new(udp_stream::UdpStreams::prepare(role, workload)?)),
+        WorkloadKind::PacketRate => Ok(Box::new(packet_rate::PacketRate::prepare(role, workload)?)),
     }
 }
 
@@ -72,6 +72,20 @@ pub(crate) enum LoadError {
          the same number of streams?"
     )]
     Missing { arrived: usize, streams: usize, waited: Duration },
+    #[error(
+        "{arrived} of {streams} flows were heard of within {waited:?}: did the sender prepare, with \
+         the same number of streams?"
+    )]
+    MissingFlows { arrived: usize, streams: usize, waited: Duration },
+    #[error(
+        "nobody at {peer} answers for flow {number} of {streams}: {source}; is the receiver ready, \
+         for as many streams, and is its network reachable from here?"
+    )]
+    NoAnswer { peer: SocketAddr, number: usize, streams: usize, source: io::Error },
+    #[error(
+        "the kernel refuses the socket option {option}: {source}; do without it, or use a newer kernel"
+    )]
+    Refused { option: &'static str, source: io::Error },
     #[error("cannot accept connection {number} of {streams}: {source}")]
     Accept { number: usize, streams: usize, source: io::Error },
     #[error(
@@ -87,6 +101,11 @@ impl LoadError {
     /// For `map_err`: a system call that has no peer or address to name.
     fn system<E: Into<io::Error>>(step: &'static str) -> impl FnOnce(E) -> Self {
         move |source| Self::System { step, source: source.into() }
+    }
+
+    /// For `map_err`: the kernel does not take an option.
+    fn refused<E: Into<io::Error>>(option: &'static str) -> impl FnOnce(E) -> Self {
+        move |source| Self::Refused { option, source: source.into() }
     }
 }
 
