@@ -11,6 +11,7 @@ mod loss;
 mod machine_busy;
 mod main_loop_saturated;
 mod never_measured;
+mod not_sent;
 mod records;
 mod scatter;
 mod stolen;
@@ -56,6 +57,7 @@ const RULES: &[Rule] = &[
     disagreement::check,
     loss::check,
     timeouts::check,
+    not_sent::check,
     main_loop_saturated::check,
     vcpu_saturated::check,
     link_speed::check,
@@ -173,6 +175,10 @@ mod tests {
         has("load-ended-early", &|s| {
             let load = s.trials[0].parties[0].report.load.get_or_insert_default();
             load.ended_early = Some("connection reset".into());
+        });
+        has("requests-not-sent", &|s| {
+            let load = s.trials[0].parties[0].report.load.get_or_insert_default();
+            load.not_sent = Some(7);
         });
         has("link-speed-not-a-limit", &|s| {
             for trial in &mut s.trials {
