@@ -21,7 +21,7 @@ use vioperf_model::sample::{LoadOutcome, StreamOutcome};
 use vioperf_model::wire::Role;
 use vioperf_model::workload::{Transport, Workload};
 
-use super::histogram::Latencies;
+use super::histogram::export;
 use super::request_response::{STACK_BYTES, Sizes, stream_buffer};
 use super::tcp_stream::sockets::{Buffer, allow_open_files, connect_all, listen, reset};
 use super::{Load, LoadControl, LoadError};
@@ -191,10 +191,7 @@ impl Load for ConnectRate {
         match std::mem::replace(&mut self.stage, Stage::Ended { _listener: None }) {
             Stage::Visiting(threads) => {
                 let all = self.join(threads);
-                latency = Latencies::new().ok().map(|mut sum| {
-                    all.iter().for_each(|one| sum.add(&one.latencies));
-                    sum.export()
-                });
+                latency = Some(export(all.iter().map(|one| &one.latencies)));
                 for (place, one) in streams.iter_mut().zip(all) {
                     place.bytes = one.bytes;
                 }

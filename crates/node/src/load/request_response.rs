@@ -34,7 +34,7 @@ use vioperf_model::units::ByteSize;
 use vioperf_model::wire::Role;
 use vioperf_model::workload::{Transport, Workload};
 
-use super::histogram::Latencies;
+use super::histogram::export;
 use super::tcp_stream::sockets::{
     Buffer, accept_all, allow_open_files, connect_all, listen, reset,
 };
@@ -376,10 +376,7 @@ impl Load for RequestResponse {
 
 /// What all streams that asked come to.
 fn summary(all: &[Asked], options: &Options) -> LoadOutcome {
-    let latency = Latencies::new().ok().map(|mut sum| {
-        all.iter().for_each(|one| sum.add(&one.latencies));
-        sum.export()
-    });
+    let latency = Some(export(all.iter().map(|one| &one.latencies)));
     let timeouts = all.iter().map(|one| one.timeouts).sum();
     let not_sent = all.iter().map(|one| one.not_sent).sum();
     LoadOutcome {

@@ -65,7 +65,7 @@ impl Schedule {
 
     /// How many were due by then.
     fn due_by(&self, now_ns: u64) -> u64 {
-        let passed = u128::from(now_ns.saturating_sub(self.start_ns));
+        let Some(passed) = now_ns.checked_sub(self.start_ns).map(u128::from) else { return 0 };
         let turns = passed * u128::from(self.per_second) / 1_000_000_000;
         let own = (turns + u128::from(self.streams)).saturating_sub(u128::from(self.stream))
             / u128::from(self.streams);

@@ -12,7 +12,7 @@ const LARGEST_OVER_TCP: ByteSize = ByteSize::from_mib(1);
 /// The largest payload of a datagram over IPv4: 65,535 without the headers of IP and UDP.
 const LARGEST_OVER_UDP: ByteSize = ByteSize::from_bytes(65_507);
 /// What the buffers of all streams take together: a node stays small whatever it is asked for.
-const ALL_BUFFERS: usize = 4 << 20;
+const ALL_BUFFERS: usize = 2 << 20;
 /// The most requests that a stream keeps under way.
 const MOST_OUTSTANDING: usize = 1024;
 /// Bytes under way up to which neither side can find the other's socket buffers full.
