@@ -149,7 +149,8 @@ pub struct LoadOutcome {
     /// What became of the datagrams, as the receiver of a numbered load saw it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub datagrams: Option<DatagramOutcome>,
-    /// Datagrams that arrived when the receiving sockets had no room (`SO_MEMINFO`, socket(7)).
+    /// Datagrams that arrived when the receiving sockets had no room (`SO_MEMINFO`, socket(7)); with
+    /// `segmentation`, messages of up to 64 datagrams.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub socket_drops: Option<u64>,
     /// Datagrams that came to a receiver but are not of its load, or damaged: thrown away.
