@@ -3,8 +3,12 @@
 use super::{Evidence, about_cells, above};
 use crate::result::{Finding, Severity};
 
-/// Less than this is within the reach of the two ends' samples, which do not lie at the same moments.
+/// Less than this is not worth a note.
 const LOSS_PERCENT: f64 = 0.1;
+
+/// Where datagrams bear no numbers, less than this is within the reach of the two ends' samples,
+/// which do not lie at the same moments.
+const UNNUMBERED_LOSS_PERCENT: f64 = 1.0;
 
 pub fn check(evidence: &Evidence<'_>) -> Vec<Finding> {
     let mut cells =
