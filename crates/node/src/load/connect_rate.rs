@@ -2,10 +2,9 @@
 //!
 //! Each stream is a thread that has one connection at a time. **The receiver closes first**, right
 //! after its response, and the sender waits for that: so TIME_WAIT stays with the receiver, whose
-//! port is always the same, and the sender's ports are free again at once. (Where both ends come
-//! from one pool of ports it is the same exchange of packets as netperf's TCP_CRR: three to
-//! connect, request, response, and both sides' FIN.) Should the ports run out nevertheless, that ends
-//! the stream with a word on what to do.
+//! port is always the same, and the sender's ports are free again at once. (netperf's TCP_CRR has its
+//! client close its half first; the work is alike, the order is not.) Should the ports run out
+//! nevertheless, that ends the stream with a word on what to do.
 //!
 //! Latency counts from before `connect` until the whole response was received.
 
