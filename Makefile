@@ -17,7 +17,7 @@ run: setup
 test: setup
 	@$(MAKE) --no-print-directory build
 	@$(VIOPERF) kernel fetch --if-needed
-	$(CARGO) test --locked --workspace -- --test-threads=1
+	$(CARGO) test --locked --workspace --no-fail-fast -- --test-threads=1
 
 build: agent
 	$(CARGO) build --locked --release --package vioperf

@@ -39,6 +39,8 @@ pub enum PortError {
 #[derive(Debug)]
 pub struct Port {
     file: File,
+    /// Somebody was connected already, so that what is unread may be of one who is gone.
+    was_used: bool,
 }
 
 impl Port {
@@ -49,7 +51,7 @@ impl Port {
             let ports = named_ports();
             if let Some((path, _)) = ports.iter().find(|(_, of)| of == name) {
                 match open(path) {
-                    Ok(file) => return Ok(Self { file }),
+                    Ok(file) => return Ok(Self { file, was_used: false }),
                     // devtmpfs makes the node a moment after sysfs shows the port.
                     Err(error) if error.kind() == ErrorKind::NotFound => {}
                     Err(source) => return Err(PortError::Open { path: path.clone(), source }),
@@ -66,11 +68,15 @@ impl Port {
     }
 
     /// Waits, without end, until somebody is connected on the host. What a conductor that is gone
-    /// had still sent is thrown away.
+    /// had still sent is thrown away, once and at the beginning: data comes on another queue than the
+    /// word that somebody is connected, and may overtake it.
     pub fn await_host(&mut self) -> Result<(), PortError> {
+        if self.was_used && self.host_is_gone().map_err(PortError::Wait)? {
+            while matches!(self.file.read(&mut [0; 4096]), Ok(length) if length > 0) {}
+        }
+        self.was_used = true;
         // `POLLHUP` cannot be waited away (it is a state, not an event), so look now and then.
         while self.host_is_gone().map_err(PortError::Wait)? {
-            let _ = self.file.read(&mut [0; 4096]);
             sleep(LOOK_EVERY);
         }
         Ok(())

@@ -236,10 +236,21 @@ fn is_dead(guard_lives: &OwnedFd) -> bool {
     matches!(poll(&mut fds, PollTimeout::ZERO), Ok(ready) if ready > 0)
 }
 
+/// What is mounted here must not show outside.
 fn keep_mounts_private() -> Result<(), SandboxError> {
-    let flags = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
-    mount(None::<&CStr>, c"/", None::<&CStr>, flags, None::<&CStr>).map_err(|errno| {
-        SandboxError::Mount { what: "nothing over / (privately)", errno, advice: "run as root" }
+    let private = |at: &CStr| {
+        let flags = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
+        mount(None::<&CStr>, at, None::<&CStr>, flags, None::<&CStr>)
+    };
+    let made = match private(c"/") {
+        // The root of a chroot is no mount point; the two places that are mounted over are.
+        Err(Errno::EINVAL) => private(c"/proc").and_then(|()| private(c"/sys")),
+        outcome => outcome,
+    };
+    made.map_err(|errno| SandboxError::Mount {
+        what: "anything without its showing outside (MS_PRIVATE)",
+        errno,
+        advice: "in a chroot, mount /proc and /sys first",
     })
 }
 

@@ -16,8 +16,8 @@ pub struct Recorder<'a> {
     pub directory: &'a mut RunDirectory,
     /// Where progress is shown.
     pub output: &'a Output,
-    /// When the run began.
-    pub started: Instant,
+    /// When the first trial began: what came before does not tell how long the rest takes.
+    pub first_trial: Instant,
     /// Blocks of the plan.
     pub blocks: usize,
 }
@@ -31,7 +31,7 @@ impl Audience for Recorder<'_> {
         let again = if attempt > 1 { format!(", attempt {attempt}") } else { String::new() };
         let left = match (u32::try_from(done), u32::try_from(total - done)) {
             (Ok(done), Ok(left)) if done > 0 => {
-                format!(", {} left", spoken(self.started.elapsed() / done * left))
+                format!(", {} left", spoken(self.first_trial.elapsed() / done * left))
             }
             _ => String::new(),
         };

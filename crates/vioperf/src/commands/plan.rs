@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
+use vioperf_analysis::wording::count;
 use vioperf_model::plan::Plan;
 use vioperf_model::scenario::Scenario;
 
@@ -28,10 +29,10 @@ fn describe(scenario: &Scenario, plan: &Plan) -> Result<String, std::fmt::Error>
     writeln!(text, "{}\n{}\n", scenario.name, scenario.question)?;
     writeln!(
         text,
-        "{} cells x {} blocks = {} trials of {} + {} warm-up: about {}",
-        plan.cells.len(),
-        plan.blocks.len(),
-        plan.trial_count(),
+        "{} x {} = {} of {} + {} warm-up: about {}",
+        count(plan.cells.len(), "cell"),
+        count(plan.blocks.len(), "block"),
+        count(plan.trial_count(), "trial"),
         scenario.workload.duration,
         scenario.workload.warmup,
         prepare::spoken(estimate),

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use anyhow::{Context, anyhow};
 use vioperf_analysis::analyse;
+use vioperf_analysis::wording::count;
 use vioperf_lab::sandbox::{self, Entered, Sandbox};
 use vioperf_model::plan::{Costs, Plan};
 use vioperf_model::record::{LeftOut, RunEnd, RunEnding, RunInfo, SCHEMA_VERSION};
@@ -70,11 +71,11 @@ pub fn execute(args: &RunArgs, output: &Output) -> Result<ExitCode, Failure> {
 
 fn announce(scenario: &Scenario, plan: &Plan, costs: &Costs, output: &Output) {
     output.note(format_args!(
-        "{}: {} cells x {} blocks = {} trials, about {} (seed {})",
+        "{}: {} x {} = {}, about {} (seed {})",
         scenario.name,
-        plan.cells.len(),
-        plan.blocks.len(),
-        plan.trial_count(),
+        count(plan.cells.len(), "cell"),
+        count(plan.blocks.len(), "block"),
+        count(plan.trial_count(), "trial"),
         spoken(plan.estimate(scenario.guest.reuse, costs)),
         plan.seed,
     ));
@@ -164,7 +165,12 @@ impl Session<'_> {
             repeat: &scenario.repeat,
             block_estimate,
             stage: &mut stage,
-            audience: &mut Recorder { directory: &mut directory, output, started, blocks },
+            audience: &mut Recorder {
+                directory: &mut directory,
+                output,
+                first_trial: Instant::now(),
+                blocks,
+            },
             clock: &RunClock { started },
             interrupt: self.interrupt,
             sequence: 0,

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
+use vioperf_analysis::wording::count;
 use vioperf_model::plan::{Costs, Plan};
 
 use crate::cli::ScenariosArgs;
@@ -24,11 +25,11 @@ pub fn execute(args: &ScenariosArgs, output: &Output) -> Result<ExitCode, Failur
         let minutes = plan.estimate(scenario.guest.reuse, &Costs::TCG).as_secs_f64() / 60.0;
         writeln!(
             text,
-            "{}\n  {}\n  {} cells, {} blocks, about {minutes:.0} min\n",
+            "{}\n  {}\n  {}, {}, about {minutes:.0} min\n",
             scenario.name,
             scenario.question,
-            plan.cells.len(),
-            scenario.repeat.blocks,
+            count(plan.cells.len(), "cell"),
+            count(plan.blocks.len(), "block"),
         )?;
     }
     text.push_str("Run one with `vioperf run NAME`; see its order with `vioperf plan NAME`.\n");

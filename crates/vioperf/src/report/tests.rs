@@ -205,11 +205,12 @@ fn csv_has_a_row_a_cell_and_no_formulas() {
 
 #[test]
 fn json_begins_with_the_notice_and_parses() {
-    let text = json::render(&analysed(&hostile()));
+    let analysis = analysed(&hostile());
+    let text = json::render(&analysis);
     assert!(text.starts_with("{\n  \"notice\": \"Software emulation"));
     let value: serde_json::Value = serde_json::from_str(&text).unwrap();
     assert_eq!(value["schema_version"], 1);
-    assert_eq!(value["cells"].as_array().unwrap().len(), 32);
+    assert_eq!(value["cells"].as_array().unwrap().len(), analysis.cells.len());
 }
 
 #[test]
