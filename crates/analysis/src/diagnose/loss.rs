@@ -11,8 +11,12 @@ const LOSS_PERCENT: f64 = 0.1;
 const UNNUMBERED_LOSS_PERCENT: f64 = 1.0;
 
 pub fn check(evidence: &Evidence<'_>) -> Vec<Finding> {
-    let mut cells =
-        above(evidence.cells, LOSS_PERCENT, |cell| Some(&cell.datagrams.as_ref()?.lost_percent));
+    let mut cells = above(evidence.cells, LOSS_PERCENT, |cell| {
+        let datagrams = cell.datagrams.as_ref()?;
+        let numbered = datagrams.duplicated.mean().is_some();
+        let least = if numbered { LOSS_PERCENT } else { UNNUMBERED_LOSS_PERCENT };
+        Some(&datagrams.lost_percent).filter(|lost| lost.mean() > Some(least))
+    });
     for (id, what) in &mut cells {
         let cell = evidence.cells.iter().find(|cell| cell.id == *id);
         let drops = cell.and_then(|cell| cell.datagrams.as_ref()?.socket_drops.mean());

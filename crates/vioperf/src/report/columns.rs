@@ -22,7 +22,7 @@ pub enum Place {
 }
 
 /// One column.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub struct Extra {
     /// Its name for programs, unit included.
     pub name: &'static str,
