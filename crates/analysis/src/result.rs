@@ -196,7 +196,8 @@ pub struct Datagrams {
     pub sent_per_second: Metric,
     /// Of those sent: by their numbers where they bear any, else by both rates.
     pub lost_percent: Metric,
-    /// That arrived when the receiver's sockets had no room, in a trial.
+    /// That arrived when the receiver's sockets had no room, in a trial; with segmentation messages of
+    /// many.
     pub socket_drops: Metric,
     /// That arrived again, in a trial.
     pub duplicated: Metric,

@@ -19,9 +19,11 @@ pub fn check(evidence: &Evidence<'_>) -> Vec<Finding> {
     });
     for (id, what) in &mut cells {
         let cell = evidence.cells.iter().find(|cell| cell.id == *id);
-        let drops = cell.and_then(|cell| cell.datagrams.as_ref()?.socket_drops.mean());
-        if let Some(drops) = drops.filter(|drops| *drops >= 1.0) {
-            what.push_str(&format!(", {drops:.0} datagrams a trial at the receiver's sockets"));
+        let Some(datagrams) = cell.and_then(|cell| cell.datagrams.as_ref()) else { continue };
+        if let Some(drops) = datagrams.socket_drops.mean().filter(|drops| *drops >= 1.0) {
+            // What is joined is dropped joined.
+            let unit = if datagrams.segmentation { "messages" } else { "datagrams" };
+            what.push_str(&format!(", {drops:.0} {unit} a trial at the receiver's sockets"));
         }
     }
     about_cells(
