@@ -11,7 +11,7 @@ use crate::units::{BitRate, ByteSize, TimeSpan};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum WorkloadKind {
-    /// N TCP connections that each send as fast as the path takes it, or at a rate.
+    /// N TCP connections that each send as fast as the path takes it.
     TcpStream,
     /// N UDP flows, each paced at a rate; loss, duplicates, reordering and jitter at the receiver.
     UdpStream,
@@ -126,8 +126,8 @@ pub struct Workload {
     /// `SO_SNDBUF`/`SO_RCVBUF` of every connection; absent leaves the kernel's auto-tuning on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub socket_buffer: Option<ByteSize>,
-    /// Rate of each stream: of payload, in time with the clock (`udp-stream`), or by the kernel's
-    /// pacing, `SO_MAX_PACING_RATE` (`tcp-stream`). Absent: as fast as the path takes it.
+    /// Rate of each stream's payload, in time with the clock (`udp-stream`). Absent: as fast as the
+    /// path takes it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<BitRate>,
     /// UDP payload of a datagram in bytes (`udp-stream`, `packet-rate`): 18 bytes make an Ethernet
@@ -161,12 +161,6 @@ pub struct Workload {
     /// whether or not earlier ones are answered; latency counts from when they were due.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requests_per_second: Option<u32>,
-    /// Sends without copying (`MSG_ZEROCOPY`; `tcp-stream`).
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub zero_copy: bool,
-    /// Receives without copying (`MSG_TRUNC`; `tcp-stream`): payload is counted and thrown away.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub discard: bool,
 }
 
 impl Workload {
@@ -190,8 +184,6 @@ impl Workload {
             response_size: None,
             outstanding: None,
             requests_per_second: None,
-            zero_copy: false,
-            discard: false,
         }
     }
 
@@ -204,10 +196,10 @@ impl Workload {
 
     /// The optional keys that are set, each with the kinds it is for.
     pub fn keys_with_kinds(&self) -> Vec<(&'static str, &'static [WorkloadKind])> {
-        use WorkloadKind::{ConnectRate, PacketRate, RequestResponse, TcpStream, UdpStream};
+        use WorkloadKind::{ConnectRate, PacketRate, RequestResponse, UdpStream};
         const REQUESTS: &[WorkloadKind] = &[RequestResponse, ConnectRate];
-        let keys: [(&'static str, bool, &'static [WorkloadKind]); 12] = [
-            ("workload.rate", self.rate.is_some(), &[TcpStream, UdpStream]),
+        let keys: [(&'static str, bool, &'static [WorkloadKind]); 10] = [
+            ("workload.rate", self.rate.is_some(), &[UdpStream]),
             ("workload.payload", self.payload.is_some(), &[UdpStream, PacketRate]),
             ("workload.batch", self.batch.is_some(), &[PacketRate]),
             ("workload.receivers", self.receivers.is_some(), &[PacketRate]),
@@ -221,8 +213,6 @@ impl Workload {
                 self.requests_per_second.is_some(),
                 &[RequestResponse],
             ),
-            ("workload.zero_copy", self.zero_copy, &[TcpStream]),
-            ("workload.discard", self.discard, &[TcpStream]),
         ];
         keys.into_iter().filter(|(_, set, _)| *set).map(|(key, _, kinds)| (key, kinds)).collect()
     }
