@@ -84,10 +84,9 @@ impl Failed {
     }
 
     fn of_guest(error: GuestError) -> Self {
-        let interrupted = error.fault.to_string() == NodeError::Interrupted.to_string();
         let reason = format!("cannot {}: {}", error.operation, error.fault);
         let console_tail = error.qemu_said.into_iter().chain(error.console).collect();
-        Self { reason, console_tail, interrupted }
+        Self { reason, console_tail, interrupted: false }
     }
 }
 
@@ -261,7 +260,11 @@ impl LabStage<'_> {
                 let facts = link.configure(config)?;
                 Ok::<_, NodeError>((link, facts))
             })
-            .map_err(|error| Failed::of_guest(*error))?;
+            .map_err(|error| {
+                // The lab tells faults in words only; whether it was the user's wish, we know.
+                let interrupted = interrupt.urgency() > Urgency::None;
+                Failed { interrupted, ..Failed::of_guest(*error) }
+            })?;
         if let Some(reason) = contradiction(model, mtu, &interface) {
             let console_tail = guest.console_tail();
             return Err(Failed { reason, console_tail, interrupted: false });
