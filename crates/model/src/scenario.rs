@@ -298,47 +298,17 @@ impl Scenario {
         ];
         let varied =
             varied.into_iter().filter(|(_, set, _)| *set).map(|(key, _, kinds)| (key, kinds));
-        for (key, kinds) in workload.keys_with_kinds().into_iter().chain(varied) {
-            let names: Vec<&str> = kinds.iter().map(|kind| kind.name()).collect();
-            let message = format!(
-                "{} has no such option; it is for {}",
-                workload.kind.name(),
-                names.join(", ")
-            );
-            check(!kinds.contains(&workload.kind), key, message);
+        for (key, kinds) in varied {
+            check(!kinds.contains(&workload.kind), key, workload.kind.lacks(kinds));
         }
-        check(
-            workload.duration < TimeSpan::from_millis(200),
-            "workload.duration",
-            format!("{} is too short to measure: give at least 200 ms", workload.duration),
-        );
-        check(
-            workload.duration > TimeSpan::from_millis(3_600_000),
-            "workload.duration",
-            format!("{} is more than the hour a trial may last", workload.duration),
-        );
-        check(
-            workload.warmup > TimeSpan::from_millis(600_000),
-            "workload.warmup",
-            format!("{} is more than the 10 minutes a warm-up may last", workload.warmup),
-        );
+        for Contradiction { key, message } in workload.contradictions() {
+            check(true, key, message);
+        }
         let in_factors = !self.factors.streams.is_empty();
         for streams in self.factors.streams.or(workload.streams) {
             let key = if in_factors { "factors.streams" } else { "workload.streams" };
             let message = format!("{streams} streams: a trial has 1 to 256");
             check(!(1..=256).contains(&streams), key, message);
         }
-        let message_bytes = workload.message_size.as_bytes();
-        check(
-            !(1..=16 << 20).contains(&message_bytes),
-            "workload.message_size",
-            format!("{} is not between 1 B and 16 MiB", workload.message_size),
-        );
-        let buffer_bytes = workload.socket_buffer.map(ByteSize::as_bytes);
-        check(
-            buffer_bytes.is_some_and(|bytes| !(2048..=1 << 30).contains(&bytes)),
-            "workload.socket_buffer",
-            "a socket buffer is between 2 KiB and 1 GiB".into(),
-        );
     }
 }

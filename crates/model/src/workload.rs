@@ -1,11 +1,15 @@
 //! What is put on the path: the workload of a trial.
 
-use std::fmt;
+mod choices;
+mod limits;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::levels::Levels;
 use crate::units::{BitRate, ByteSize, TimeSpan};
+
+pub use choices::{Direction, ReceiveWay, Receivers, SendWay, Transport};
 
 /// The kinds of load. Each is one file in the node's `load/`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -34,71 +38,11 @@ impl WorkloadKind {
             Self::ConnectRate => "connect-rate",
         }
     }
-}
 
-/// What carries a request and its response.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
-)]
-#[serde(rename_all = "kebab-case")]
-pub enum Transport {
-    /// One connection a stream.
-    Tcp,
-    /// One pair of sockets a stream; a lost datagram costs one time-out and is counted.
-    Udp,
-}
-
-impl fmt::Display for Transport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Tcp => "tcp",
-            Self::Udp => "udp",
-        })
-    }
-}
-
-/// How threads of a receiver share the datagrams of a port.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
-)]
-#[serde(rename_all = "kebab-case")]
-pub enum Receivers {
-    /// One socket, one thread.
-    One,
-    /// One socket that several threads read.
-    Shared,
-    /// A socket a thread on the same port: `SO_REUSEPORT`; the kernel deals flows to them.
-    Reuseport,
-}
-
-impl fmt::Display for Receivers {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::One => "one",
-            Self::Shared => "shared",
-            Self::Reuseport => "reuseport",
-        })
-    }
-}
-
-/// Which way the payload goes, seen from the guest.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
-)]
-#[serde(rename_all = "kebab-case")]
-pub enum Direction {
-    /// The peer sends, the guest receives.
-    ToGuest,
-    /// The guest sends, the peer receives.
-    FromGuest,
-}
-
-impl fmt::Display for Direction {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::ToGuest => "to-guest",
-            Self::FromGuest => "from-guest",
-        })
+    /// That an option is for other kinds.
+    pub(crate) fn lacks(self, kinds: &[Self]) -> String {
+        let names: Vec<&str> = kinds.iter().map(|kind| kind.name()).collect();
+        format!("{} has no such option; it is for {}", self.name(), names.join(", "))
     }
 }
 
@@ -120,13 +64,14 @@ pub struct Workload {
     /// Which way the payload goes.
     #[serde(default = "default_direction")]
     pub direction: Direction,
-    /// Bytes handed to the kernel by one `send` call, and asked for by one `recv`.
-    #[serde(default = "default_message_size")]
-    pub message_size: ByteSize,
+    /// Bytes handed to the kernel by one `send` call, and asked for by one `recv` (`tcp-stream`);
+    /// 128 KiB where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message_size: Option<ByteSize>,
     /// `SO_SNDBUF`/`SO_RCVBUF` of every connection; absent leaves the kernel's auto-tuning on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub socket_buffer: Option<ByteSize>,
-    /// Rate of each stream's payload, in time with the clock (`udp-stream`). Absent: as fast as the
+    /// Rate of each stream's payload, in time with the clock (`tcp-stream`, `udp-stream`). Absent: as fast as the
     /// path takes it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<BitRate>,
@@ -161,6 +106,44 @@ pub struct Workload {
     /// whether or not earlier ones are answered; latency counts from when they were due.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requests_per_second: Option<u32>,
+    /// Threads that share the streams at each end; as many as there are cores where absent, and never
+    /// more than streams.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub threads: Option<u16>,
+    /// Cores that the sender's threads are pinned to, in turn. Absent leaves it to the scheduler.
+    #[serde(default, skip_serializing_if = "Levels::is_empty")]
+    pub sender_cpus: Levels<u16>,
+    /// Cores that the receiver's threads are pinned to, in turn.
+    #[serde(default, skip_serializing_if = "Levels::is_empty")]
+    pub receiver_cpus: Levels<u16>,
+    /// How payload gets to the kernel (`tcp-stream`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub send: Option<SendWay>,
+    /// What the receiver does with payload (`tcp-stream`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub receive: Option<ReceiveWay>,
+    /// `TCP_MAXSEG` in bytes, of the loads over TCP.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mss: Option<u16>,
+    /// `TCP_CONGESTION` (`cubic`, `bbr`), of the loads over TCP.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub congestion_control: Option<String>,
+    /// `TCP_NODELAY`: no waiting for more to send (RFC 896). On by default for requests, off for
+    /// streams.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nodelay: Option<bool>,
+    /// `SO_MAX_PACING_RATE` of each stream: the kernel spreads its packets (`tcp-stream`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pacing: Option<BitRate>,
+    /// Messages or datagrams that go out back to back whenever a load with a rate is due.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub burst: Option<u16>,
+    /// Differentiated services code point of every packet (RFC 2474), 0 to 63.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dscp: Option<u8>,
+    /// `SO_BUSY_POLL`: how long a receiving call polls the device before it sleeps (socket(7)).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub busy_poll: Option<TimeSpan>,
 }
 
 impl Workload {
@@ -172,7 +155,7 @@ impl Workload {
             warmup: default_warmup(),
             streams: default_streams(),
             direction: default_direction(),
-            message_size: default_message_size(),
+            message_size: None,
             socket_buffer: None,
             rate: None,
             payload: None,
@@ -184,6 +167,18 @@ impl Workload {
             response_size: None,
             outstanding: None,
             requests_per_second: None,
+            threads: None,
+            sender_cpus: Levels::default(),
+            receiver_cpus: Levels::default(),
+            send: None,
+            receive: None,
+            mss: None,
+            congestion_control: None,
+            nodelay: None,
+            pacing: None,
+            burst: None,
+            dscp: None,
+            busy_poll: None,
         }
     }
 
@@ -194,25 +189,42 @@ impl Workload {
         self.payload.map_or(default, ByteSize::as_bytes)
     }
 
+    /// Bytes of one `send` or `recv` of a `tcp-stream`: 128 KiB unless asked for otherwise.
+    pub fn message_bytes(&self) -> ByteSize {
+        self.message_size.unwrap_or(ByteSize::from_kib(128))
+    }
+
     /// The optional keys that are set, each with the kinds it is for.
     pub fn keys_with_kinds(&self) -> Vec<(&'static str, &'static [WorkloadKind])> {
-        use WorkloadKind::{ConnectRate, PacketRate, RequestResponse, UdpStream};
+        use WorkloadKind::{ConnectRate, PacketRate, RequestResponse, TcpStream, UdpStream};
+        const STREAMS: &[WorkloadKind] = &[TcpStream];
+        const DATAGRAMS: &[WorkloadKind] = &[UdpStream, PacketRate];
         const REQUESTS: &[WorkloadKind] = &[RequestResponse, ConnectRate];
-        let keys: [(&'static str, bool, &'static [WorkloadKind]); 10] = [
-            ("workload.rate", self.rate.is_some(), &[UdpStream]),
-            ("workload.payload", self.payload.is_some(), &[UdpStream, PacketRate]),
-            ("workload.batch", self.batch.is_some(), &[PacketRate]),
-            ("workload.receivers", self.receivers.is_some(), &[PacketRate]),
-            ("workload.segmentation", self.segmentation, &[PacketRate]),
-            ("workload.transport", self.transport.is_some(), &[RequestResponse]),
+        const OVER_TCP: &[WorkloadKind] = &[TcpStream, RequestResponse, ConnectRate];
+        const SHARED: &[WorkloadKind] = &[TcpStream, UdpStream, PacketRate];
+        const PACKETS: &[WorkloadKind] = &[PacketRate];
+        const ASKED: &[WorkloadKind] = &[RequestResponse];
+        const PACED: &[WorkloadKind] = &[TcpStream, UdpStream];
+        let keys: [(&'static str, bool, &'static [WorkloadKind]); 19] = [
+            ("workload.rate", self.rate.is_some(), PACED),
+            ("workload.payload", self.payload.is_some(), DATAGRAMS),
+            ("workload.batch", self.batch.is_some(), PACKETS),
+            ("workload.receivers", self.receivers.is_some(), PACKETS),
+            ("workload.segmentation", self.segmentation, PACKETS),
+            ("workload.transport", self.transport.is_some(), ASKED),
             ("workload.request_size", self.request_size.is_some(), REQUESTS),
             ("workload.response_size", self.response_size.is_some(), REQUESTS),
-            ("workload.outstanding", self.outstanding.is_some(), &[RequestResponse]),
-            (
-                "workload.requests_per_second",
-                self.requests_per_second.is_some(),
-                &[RequestResponse],
-            ),
+            ("workload.outstanding", self.outstanding.is_some(), ASKED),
+            ("workload.requests_per_second", self.requests_per_second.is_some(), ASKED),
+            ("workload.threads", self.threads.is_some(), SHARED),
+            ("workload.send", self.send.is_some(), STREAMS),
+            ("workload.receive", self.receive.is_some(), STREAMS),
+            ("workload.mss", self.mss.is_some(), OVER_TCP),
+            ("workload.congestion_control", self.congestion_control.is_some(), OVER_TCP),
+            ("workload.nodelay", self.nodelay.is_some(), OVER_TCP),
+            ("workload.pacing", self.pacing.is_some(), STREAMS),
+            ("workload.burst", self.burst.is_some(), PACED),
+            ("workload.message_size", self.message_size.is_some(), STREAMS),
         ];
         keys.into_iter().filter(|(_, set, _)| *set).map(|(key, _, kinds)| (key, kinds)).collect()
     }
@@ -232,8 +244,4 @@ fn default_streams() -> u16 {
 
 fn default_direction() -> Direction {
     Direction::ToGuest
-}
-
-fn default_message_size() -> ByteSize {
-    ByteSize::from_kib(128)
 }

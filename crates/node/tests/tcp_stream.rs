@@ -61,7 +61,7 @@ fn ipv6_fixed_buffers_and_small_messages_work_too() {
         nodes[node].must(&Request::ConfigureInterface(interface(name, address)));
     }
     let adapt = |prepare: &mut Prepare| {
-        prepare.workload.message_size = ByteSize::from_bytes(100);
+        prepare.workload.message_size = Some(ByteSize::from_bytes(100));
         prepare.workload.socket_buffer = Some(ByteSize::from_kib(64));
     };
     prepare_at(&mut nodes, "fd07::2".parse().unwrap(), adapt, 2);
@@ -173,7 +173,7 @@ fn what_cannot_be_had_is_named() {
     let message = ask(part(receiver(), huge.clone()));
     assert!(message.contains("SO_RCVBUF") && message.contains("net.core.rmem_max"), "{message}");
     huge.socket_buffer = None;
-    huge.message_size = ByteSize::from_mib(1 << 20);
+    huge.message_size = Some(ByteSize::from_mib(1 << 20));
     assert!(ask(part(receiver(), huge)).contains("message-size"));
     assert!(ask(part(receiver(), workload(0))).contains("streams"));
 

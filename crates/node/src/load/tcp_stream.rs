@@ -62,7 +62,7 @@ impl TcpStreams {
         if streams == 0 {
             return Err(parameter("streams", &0, "at least 1 is needed"));
         }
-        let message_size = message_size(workload.message_size)?;
+        let message_size = message_size(workload.message_bytes())?;
         sockets::allow_open_files(streams);
         let threads = streams.min(std::thread::available_parallelism().map_or(1, usize::from));
         let control = Arc::new(LoadControl::new(threads)?);

@@ -1,0 +1,118 @@
+//! The words a workload's options choose from.
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// How a TCP stream's payload gets to the kernel.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum SendWay {
+    /// The kernel copies it from the application's memory.
+    Copy,
+    /// `MSG_ZEROCOPY`: the application's pages go on the path as they are
+    /// (Documentation/networking/msg_zerocopy.rst).
+    Zerocopy,
+    /// `sendfile` from a file in memory: pages of the page cache go on the path as they are.
+    Sendfile,
+}
+
+impl fmt::Display for SendWay {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Copy => "copy",
+            Self::Zerocopy => "zerocopy",
+            Self::Sendfile => "sendfile",
+        })
+    }
+}
+
+/// What becomes of the payload at a receiver of TCP streams.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum ReceiveWay {
+    /// The kernel copies it to the application's memory.
+    Copy,
+    /// `MSG_TRUNC`: the kernel throws it away and tells how much it was (tcp(7)).
+    Discard,
+}
+
+impl fmt::Display for ReceiveWay {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Copy => "copy",
+            Self::Discard => "discard",
+        })
+    }
+}
+
+/// What carries a request and its response.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum Transport {
+    /// One connection a stream.
+    Tcp,
+    /// One pair of sockets a stream; a lost datagram costs one time-out and is counted.
+    Udp,
+}
+
+impl fmt::Display for Transport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Tcp => "tcp",
+            Self::Udp => "udp",
+        })
+    }
+}
+
+/// How threads of a receiver share the datagrams of a port.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum Receivers {
+    /// One socket, one thread.
+    One,
+    /// One socket that several threads read.
+    Shared,
+    /// A socket a thread on the same port: `SO_REUSEPORT`; the kernel deals flows to them.
+    Reuseport,
+}
+
+impl fmt::Display for Receivers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::One => "one",
+            Self::Shared => "shared",
+            Self::Reuseport => "reuseport",
+        })
+    }
+}
+
+/// Which way the payload goes, seen from the guest.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum Direction {
+    /// The peer sends, the guest receives.
+    ToGuest,
+    /// The guest sends, the peer receives.
+    FromGuest,
+}
+
+impl fmt::Display for Direction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::ToGuest => "to-guest",
+            Self::FromGuest => "from-guest",
+        })
+    }
+}

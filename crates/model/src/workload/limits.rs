@@ -1,0 +1,110 @@
+//! What of a workload contradicts itself or cannot be meant.
+
+use super::Workload;
+use crate::scenario::Contradiction;
+use crate::units::{BitRate, ByteSize, TimeSpan};
+
+/// The longest name that the kernel has room for (`TCP_CA_NAME_MAX`, with its end).
+const LONGEST_CONGESTION_CONTROL: usize = 15;
+
+impl Workload {
+    /// Everything about it that contradicts itself, whatever machine it is for.
+    pub fn contradictions(&self) -> Vec<Contradiction> {
+        let mut found = Vec::new();
+        let mut check = |wrong: bool, key: &'static str, message: String| {
+            if wrong {
+                found.push(Contradiction { key, message });
+            }
+        };
+        for (key, kinds) in self.keys_with_kinds() {
+            check(!kinds.contains(&self.kind), key, self.kind.lacks(kinds));
+        }
+        self.check_times(&mut check);
+        self.check_sizes(&mut check);
+        self.check_socket(&mut check);
+        found
+    }
+
+    fn check_times(&self, check: &mut impl FnMut(bool, &'static str, String)) {
+        check(
+            self.duration < TimeSpan::from_millis(200),
+            "workload.duration",
+            format!("{} is too short to measure: give at least 200 ms", self.duration),
+        );
+        check(
+            self.duration > TimeSpan::from_millis(3_600_000),
+            "workload.duration",
+            format!("{} is more than the hour a trial may last", self.duration),
+        );
+        check(
+            self.warmup > TimeSpan::from_millis(600_000),
+            "workload.warmup",
+            format!("{} is more than the 10 minutes a warm-up may last", self.warmup),
+        );
+    }
+
+    fn check_sizes(&self, check: &mut impl FnMut(bool, &'static str, String)) {
+        let message = self.message_bytes();
+        check(
+            !(1..=16 << 20).contains(&message.as_bytes()),
+            "workload.message_size",
+            format!("{message} is not between 1 B and 16 MiB"),
+        );
+        let buffer_bytes = self.socket_buffer.map(ByteSize::as_bytes);
+        check(
+            buffer_bytes.is_some_and(|bytes| !(2048..=1 << 30).contains(&bytes)),
+            "workload.socket_buffer",
+            "a socket buffer is between 2 KiB and 1 GiB".into(),
+        );
+        check(
+            self.threads == Some(0),
+            "workload.threads",
+            "no thread moves nothing: give at least 1, or leave it out".into(),
+        );
+        check(
+            self.burst == Some(0),
+            "workload.burst",
+            "a burst is of at least 1 message or datagram".into(),
+        );
+        check(
+            self.burst.is_some() && self.rate.is_none(),
+            "workload.burst",
+            "a burst is what goes out when a load with a rate is due: give a rate too".into(),
+        );
+    }
+
+    fn check_socket(&self, check: &mut impl FnMut(bool, &'static str, String)) {
+        check(
+            self.mss.is_some_and(|mss| !(88..=32_767).contains(&mss)),
+            "workload.mss",
+            "the kernel takes a maximum segment size of 88 to 32767 bytes (tcp(7))".into(),
+        );
+        let name = self.congestion_control.as_deref().unwrap_or("cubic");
+        let named = (1..=LONGEST_CONGESTION_CONTROL).contains(&name.len())
+            && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte));
+        check(
+            !named,
+            "workload.congestion_control",
+            format!(
+                "`{}` names no algorithm; sysctl net.ipv4.tcp_available_congestion_control lists \
+                 them",
+                name.escape_default()
+            ),
+        );
+        check(
+            self.pacing.is_some_and(|rate| rate < BitRate::from_bits_per_second(8)),
+            "workload.pacing",
+            "give a rate, or leave it out".into(),
+        );
+        check(
+            self.dscp.is_some_and(|dscp| dscp > 63),
+            "workload.dscp",
+            "a code point has 6 bits: 0 to 63 (RFC 2474)".into(),
+        );
+        check(
+            self.busy_poll.is_some_and(|time| time > TimeSpan::from_millis(1000)),
+            "workload.busy_poll",
+            "polling for more than a second at a time is a load of its own".into(),
+        );
+    }
+}
