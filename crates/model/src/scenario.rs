@@ -291,9 +291,13 @@ impl Scenario {
             (
                 "factors.payload",
                 !factors.payload.is_empty(),
-                &[WorkloadKind::UdpStream, WorkloadKind::PacketRate],
+                &[WorkloadKind::UdpStream, WorkloadKind::PacketRate, WorkloadKind::RateSearch],
             ),
-            ("factors.receivers", !factors.receivers.is_empty(), &[WorkloadKind::PacketRate]),
+            (
+                "factors.receivers",
+                !factors.receivers.is_empty(),
+                &[WorkloadKind::PacketRate, WorkloadKind::RateSearch],
+            ),
             ("factors.transport", !factors.transport.is_empty(), &[WorkloadKind::RequestResponse]),
         ];
         let varied =

@@ -8,6 +8,7 @@
 pub(super) mod batch;
 pub(super) mod hello;
 pub(super) mod outgoing;
+pub(super) mod schedule;
 
 mod incoming;
 mod sockets;
@@ -46,6 +47,9 @@ pub(super) trait Traffic: Send + Sync + 'static {
 
     /// Sends on the flows of one thread until told to stop, or until all are over.
     fn send(&self, flows: &mut [Outgoing], control: &LoadControl, counters: &ThreadCounters);
+
+    /// Whether datagrams are due at times, so that some may not be sent in time.
+    fn is_paced(&self) -> bool;
 
     /// Whether a receiver is to be told how many datagrams each flow had.
     fn numbers(&self) -> bool;
@@ -179,6 +183,14 @@ pub(super) fn payload_bytes<T: Traffic>(workload: &Workload) -> Result<usize, Lo
             let advice = format!("ask for {} B to {MOST_PAYLOAD} B", T::LEAST_PAYLOAD);
             parameter("payload", &format!("{payload} B"), &advice)
         })
+}
+
+/// How many datagrams go back to back when a load with a rate is due.
+pub(super) fn burst(workload: &Workload) -> Result<u64, LoadError> {
+    match workload.burst.unwrap_or(1) {
+        0 => Err(parameter("burst", &0, "ask for 1 or more, or leave it out")),
+        burst => Ok(burst.into()),
+    }
 }
 
 /// A datagram of a flow, its payload not yet numbered.
@@ -378,12 +390,13 @@ impl<T: Traffic> DatagramLoad<T> {
 
     fn sent(&self, flows: Vec<Outgoing>) -> LoadOutcome {
         let mut streams = vec![StreamOutcome::default(); usize::from(self.streams)];
+        let not_sent = self.traffic.is_paced().then(|| flows.iter().map(|f| f.not_sent).sum());
         for flow in flows {
             if let Some(place) = streams.get_mut(usize::from(flow.number)) {
                 place.bytes = flow.bytes;
             }
         }
-        LoadOutcome { streams, ..LoadOutcome::default() }
+        LoadOutcome { streams, not_sent, ..LoadOutcome::default() }
     }
 
     fn received(&self, shares: Vec<Arrived>) -> LoadOutcome {

@@ -1,4 +1,4 @@
-//! As many small UDP datagrams as the path takes.
+//! Small UDP datagrams: as many as the path takes, or so many a second in time with the clock.
 //!
 //! All messages of a call are one and the same memory. With `segmentation` a message is as many
 //! datagrams as the kernel takes for one: it is cut (`UDP_SEGMENT`) as late as the path allows, and
@@ -10,9 +10,10 @@ use vioperf_model::workload::{Receivers, Workload};
 use super::control::ThreadCounters;
 use super::datagram::batch::{ReceiveBatch, SendBatch};
 use super::datagram::outgoing::{Outgoing, Sending, send_at_full_speed};
+use super::datagram::schedule::{Pace, send_at_rate};
 use super::datagram::{
-    Arrivals, Arrived, DatagramLoad, Ends, MARK_BYTES, MOST_PAYLOAD, Shape, Traffic, flow_of,
-    mark_flow, marked, parameter, payload_bytes,
+    Arrivals, Arrived, DatagramLoad, Ends, MARK_BYTES, MOST_PAYLOAD, Shape, Traffic, burst,
+    flow_of, mark_flow, marked, parameter, payload_bytes,
 };
 use super::{LoadControl, LoadError};
 
@@ -31,6 +32,9 @@ pub(super) struct PacketRate {
     payload_bytes: usize,
     batch: usize,
     segmentation: bool,
+    flows: u16,
+    /// Datagrams a second, of all flows together, and how many go at a time.
+    rate: Option<(u64, u64)>,
 }
 
 impl PacketRate {
@@ -50,8 +54,14 @@ impl PacketRate {
             stamps: false,
             receivers: workload.receivers.unwrap_or(Receivers::One),
         };
-        let segmentation = workload.segmentation;
-        let traffic = Self { payload_bytes, batch: batch.into(), segmentation };
+        let rate = match workload.datagrams_per_second {
+            Some(0) => {
+                return Err(parameter("datagrams_per_second", &0, "ask for more, or leave it out"));
+            }
+            rate => rate.map(u64::from).zip(Some(burst(workload)?)),
+        };
+        let (segmentation, flows) = (workload.segmentation, workload.streams);
+        let traffic = Self { payload_bytes, batch: batch.into(), segmentation, flows, rate };
         DatagramLoad::prepare(role, workload, &shape, traffic)
     }
 
@@ -73,14 +83,28 @@ impl Traffic for PacketRate {
         let segments = self.segments();
         let datagram = marked(token, self.payload_bytes);
         let mut batch = SendBatch::of_one(self.batch / segments, datagram.repeat(segments));
-        let load = Sending { control, counters, payload_bytes: self.payload_bytes, segments };
+        let (payload_bytes, in_all) = (self.payload_bytes, self.flows);
+        let load = Sending { control, counters, payload_bytes, flows: in_all, segments };
         let mut marked_for = None;
-        send_at_full_speed(flows, &mut batch, load, |batch, flow| {
+        let mut mark = |batch: &mut SendBatch, flow: &Outgoing| {
             if marked_for.replace(flow.number) != Some(flow.number) {
                 let segments = batch.message(0).chunks_exact_mut(self.payload_bytes);
                 segments.for_each(|segment| mark_flow(segment, flow.number));
             }
-        });
+        };
+        match self.rate {
+            None => send_at_full_speed(flows, &mut batch, load, mark),
+            Some((per_second, burst)) => {
+                // What is cut from one message goes at once.
+                let burst = burst.next_multiple_of(segments as u64);
+                let pace = Pace::share(per_second, in_all, burst);
+                send_at_rate(flows, &mut batch, load, pace, |batch, flow, _, _| mark(batch, flow));
+            }
+        }
+    }
+
+    fn is_paced(&self) -> bool {
+        self.rate.is_some()
     }
 
     fn numbers(&self) -> bool {

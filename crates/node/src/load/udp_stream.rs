@@ -4,7 +4,6 @@
 //! the lost from the duplicated and the reordered. At its end the sender tells how many there were
 //! until the receiver has noted it: datagrams lost at the very end are counted too.
 
-mod schedule;
 mod sequence;
 
 use vioperf_model::wire::Role;
@@ -14,9 +13,10 @@ use super::control::ThreadCounters;
 use super::datagram::batch::{Arrival, ReceiveBatch, SendBatch};
 use super::datagram::hello::Heard;
 use super::datagram::outgoing::{Outgoing, Sending, send_at_full_speed};
+use super::datagram::schedule::{Pace, send_at_rate};
 use super::datagram::{
-    Arrivals, Arrived, DatagramLoad, Ends, MARK_BYTES, Shape, Traffic, flow_of, mark_flow, marked,
-    parameter, payload_bytes,
+    Arrivals, Arrived, DatagramLoad, Ends, MARK_BYTES, Shape, Traffic, burst, flow_of, mark_flow,
+    marked, parameter, payload_bytes,
 };
 use super::{LoadControl, LoadError};
 use crate::clock::monotonic_ns;
@@ -36,8 +36,9 @@ const MOST_ROOM_BYTES: usize = 1 << 20;
 /// How this load is asked for.
 pub(super) struct UdpStreams {
     payload_bytes: usize,
-    /// Bits of payload per second and flow.
-    rate: Option<u64>,
+    flows: u16,
+    /// Of each flow.
+    pace: Option<Pace>,
 }
 
 impl UdpStreams {
@@ -50,10 +51,14 @@ impl UdpStreams {
         if rate == Some(0) {
             return Err(parameter("rate", &0, "ask for more, or leave it out"));
         }
+        let burst = burst(workload)?;
+        let bits = payload_bytes as u64 * 8;
+        let pace = rate.map(|rate| Pace::of_bits(bits, rate, burst));
         let receivers = if workload.streams == 1 { Receivers::One } else { Receivers::Reuseport };
         // Without a rate, transit times are those of full queues, whoever tells them.
         let shape = Shape { payload_bytes, segmentation: false, stamps: rate.is_some(), receivers };
-        DatagramLoad::prepare(role, workload, &shape, Self { payload_bytes, rate })
+        let traffic = Self { payload_bytes, flows: workload.streams, pace };
+        DatagramLoad::prepare(role, workload, &shape, traffic)
     }
 }
 
@@ -68,15 +73,21 @@ impl Traffic for UdpStreams {
         }
         let mut batch = SendBatch::of_each(BATCH, &datagram);
         let payload_bytes = self.payload_bytes;
-        let sending = Sending { control, counters, payload_bytes, segments: 1 };
-        match self.rate {
-            Some(rate) => schedule::send_at_rate(flows, &mut batch, sending, rate),
+        let flows_in_all = self.flows;
+        let sending =
+            Sending { control, counters, payload_bytes, flows: flows_in_all, segments: 1 };
+        match self.pace {
+            Some(pace) => send_at_rate(flows, &mut batch, sending, pace, number),
             None => {
                 send_at_full_speed(flows, &mut batch, sending, |batch, flow| {
-                    number(batch, BATCH, flow, monotonic_ns());
+                    number(batch, flow, BATCH, monotonic_ns());
                 });
             }
         }
+    }
+
+    fn is_paced(&self) -> bool {
+        self.pace.is_some()
     }
 
     fn numbers(&self) -> bool {
@@ -87,7 +98,7 @@ impl Traffic for UdpStreams {
         // One byte more, so that a datagram that is too long is not taken for one of ours.
         let room = self.payload_bytes + 1;
         let messages = ROOM.min(MOST_ROOM_BYTES / room).max(1);
-        ReceiveBatch::new(messages, room, self.rate.is_some())
+        ReceiveBatch::new(messages, room, self.pace.is_some())
     }
 
     fn nothing_arrived(&self, token: u64, flows: u16) -> Box<dyn Arrivals> {
@@ -96,7 +107,7 @@ impl Traffic for UdpStreams {
         Box::new(Numbered {
             token,
             payload_bytes: self.payload_bytes,
-            stamped: self.rate.is_some(),
+            stamped: self.pace.is_some(),
             window: sequence::window_for(flows),
             sequences,
             bytes: vec![0; flows.into()],
@@ -106,7 +117,7 @@ impl Traffic for UdpStreams {
 }
 
 /// Writes flow, numbers and time to the first messages of a batch.
-fn number(batch: &mut SendBatch, messages: usize, flow: &Outgoing, now_ns: u64) {
+fn number(batch: &mut SendBatch, flow: &Outgoing, messages: usize, now_ns: u64) {
     for (place, number) in (0..messages).zip(flow.datagrams..) {
         let datagram = batch.message(place);
         mark_flow(datagram, flow.number);
