@@ -66,7 +66,6 @@ fn a_calm_run_of_any_kind_has_no_warning() {
         let rules: Vec<&str> = analysis.findings.iter().map(|f| f.rule.as_str()).collect();
         assert!(!rules.contains(&"link-speed-not-a-limit"), "{kind:?}");
         let loses = matches!(kind, WorkloadKind::UdpStream | WorkloadKind::PacketRate);
-        // What a search loses is what it looks for.
         assert_eq!(rules.contains(&"datagrams-lost"), loses, "{kind:?}");
         let times_out = kind == WorkloadKind::RequestResponse;
         assert_eq!(rules.contains(&"requests-timed-out"), times_out, "{kind:?}");

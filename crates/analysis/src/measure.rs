@@ -192,10 +192,11 @@ static PACKET_RATE: Measure = PACKETS;
 
 static RATE_SEARCH: Measure = Measure {
     metric: "rate_search.lower_bound_per_second",
-    title: "highest\nrate",
-    noun: "highest rate within the loss that is allowed",
-    kept: "loss-bounded datagram rate",
+    title: "datagrams\nwithin goal",
+    noun: "highest rate of datagrams within the loss that is allowed",
+    kept: "highest rate within the loss that is allowed",
     read: |cell| Some(&cell.rate_search.as_ref()?.lower_bound_per_second),
+    sent: |_| None,
     ..PACKETS
 };
 

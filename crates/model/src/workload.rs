@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::levels::Levels;
 use crate::units::{BitRate, ByteSize, TimeSpan};
 
-pub use choices::{Direction, ReceiveWay, Receivers, SendWay, Transport};
+pub use choices::{Background, Direction, ReceiveWay, Receivers, SendWay, Transport};
 pub use search::Search;
 
 /// The kinds of load. Each is one file in the node's `load/`.
@@ -151,6 +151,18 @@ pub struct Workload {
     /// Differentiated services code point of every packet (RFC 2474), 0 to 63.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dscp: Option<u8>,
+    /// What else is on the path meanwhile (`request-response`, `connect-rate`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub background: Option<Background>,
+    /// Connections or flows of the background; 1 where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub background_streams: Option<u16>,
+    /// Which way the background goes; as the requests where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub background_direction: Option<Direction>,
+    /// Rate of each of its streams; as fast as the path takes where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub background_rate: Option<BitRate>,
     /// `SO_BUSY_POLL`: how long a receiving call polls the device before it sleeps (socket(7)).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub busy_poll: Option<TimeSpan>,
@@ -192,6 +204,10 @@ impl Workload {
             pacing: None,
             burst: None,
             dscp: None,
+            background: None,
+            background_streams: None,
+            background_direction: None,
+            background_rate: None,
             busy_poll: None,
             search: Search::default(),
         }
@@ -206,6 +222,23 @@ impl Workload {
     /// Bytes of one `send` or `recv` of a `tcp-stream`: 128 KiB unless asked for otherwise.
     pub fn message_bytes(&self) -> ByteSize {
         self.message_size.unwrap_or(ByteSize::from_kib(128))
+    }
+
+    /// The load that keeps the path busy meanwhile, if one does.
+    pub fn background_load(&self) -> Option<Self> {
+        let kind = match self.background? {
+            Background::None => return None,
+            Background::TcpStream => WorkloadKind::TcpStream,
+            Background::UdpStream => WorkloadKind::UdpStream,
+        };
+        Some(Self {
+            duration: self.duration,
+            warmup: self.warmup,
+            streams: self.background_streams.unwrap_or(1),
+            direction: self.background_direction.unwrap_or(self.direction),
+            rate: self.background_rate,
+            ..Self::new(kind)
+        })
     }
 
     /// The optional keys that are set, each with the kinds it is for.
@@ -224,7 +257,7 @@ impl Workload {
         const ASKED: &[WorkloadKind] = &[RequestResponse];
         const PACED: &[WorkloadKind] = &[TcpStream, UdpStream];
         const IN_BURSTS: &[WorkloadKind] = &[TcpStream, UdpStream, PacketRate, RateSearch];
-        let keys: [(&'static str, bool, &'static [WorkloadKind]); 21] = [
+        let keys: [(&'static str, bool, &'static [WorkloadKind]); 25] = [
             ("workload.rate", self.rate.is_some(), PACED),
             ("workload.payload", self.payload.is_some(), DATAGRAMS),
             ("workload.datagrams_per_second", self.datagrams_per_second.is_some(), PACKETS_ALONE),
@@ -244,6 +277,10 @@ impl Workload {
             ("workload.nodelay", self.nodelay.is_some(), OVER_TCP),
             ("workload.pacing", self.pacing.is_some(), STREAMS),
             ("workload.burst", self.burst.is_some(), IN_BURSTS),
+            ("workload.background", self.background.is_some(), REQUESTS),
+            ("workload.background_streams", self.background_streams.is_some(), REQUESTS),
+            ("workload.background_direction", self.background_direction.is_some(), REQUESTS),
+            ("workload.background_rate", self.background_rate.is_some(), REQUESTS),
             ("workload.message_size", self.message_size.is_some(), STREAMS),
             ("workload.search", !self.search.is_default(), SEARCHES),
         ];
