@@ -150,7 +150,7 @@ impl Search {
         let coarse = coarse.map(|coarse| bounds(coarse, probes)).unwrap_or_default();
         let [coarse_lower, coarse_upper] =
             [coarse.lower, coarse.upper].map(|bound| bound.map(|bound| bound.per_second));
-        let is_first = coarse_lower.is_none() && coarse_upper.is_none();
+        let is_first = coarse_lower.is_none();
         let known = [
             coarse_lower,
             coarse_upper,
