@@ -111,9 +111,13 @@ impl Accepting {
     }
 
     /// All of them, as the sender has connected already.
-    pub(super) fn all(&self) -> Result<Vec<TcpStream>, LoadError> {
+    pub(super) fn all(&mut self) -> Result<Vec<TcpStream>, LoadError> {
         match self.accepted.recv_timeout(START_WITHIN) {
-            Ok(outcome) => outcome,
+            Ok(outcome) => {
+                // It has said its last word.
+                drop(self.thread.take().map(JoinHandle::join));
+                outcome
+            }
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
                 let arrived = self.control.arrived();
                 Err(LoadError::Missing { arrived, streams: self.streams, waited: START_WITHIN })
@@ -123,9 +127,10 @@ impl Accepting {
 }
 
 impl Drop for Accepting {
-    /// It has said its last word, or hears that its load has stopped.
+    /// Whoever has not waited for all of them gives the load up.
     fn drop(&mut self) {
         if let Some(thread) = self.thread.take() {
+            self.control.stop();
             drop(thread.join());
         }
     }

@@ -82,6 +82,7 @@ enum Stage {
 impl RequestResponse {
     pub(crate) fn prepare(role: &Role, workload: &Workload) -> Result<Self, LoadError> {
         let options = Arc::new(Options::of(workload)?);
+        let threads = Threads::of(role, workload)?;
         allow_open_files(options.streams);
         let control = Arc::new(LoadControl::new(options.streams)?.counting_transactions());
         let socket_options = SocketOptions::of(workload).without_delay();
@@ -110,22 +111,22 @@ impl RequestResponse {
                 return Err(LoadError::Parameter { what: "role", value, advice });
             }
         };
-        let threads = Threads::of(role, workload)?;
         Ok(Self { control, options, socket_options, threads, asks, port, stage })
     }
 
     /// Waits for the other side's connections or greetings.
-    fn await_streams(&self) -> Result<Option<Vec<TcpStream>>, LoadError> {
+    fn await_streams(&mut self) -> Result<Option<Vec<TcpStream>>, LoadError> {
         let streams = self.options.streams;
+        let control = &self.control;
         let missing = || {
-            let arrived = self.control.arrived();
+            let arrived = control.arrived();
             LoadError::Missing { arrived, streams, waited: START_WITHIN }
         };
-        match &self.stage {
+        match &mut self.stage {
             Stage::Accepting(accepting) => accepting.all().map(Some),
             Stage::Greeting { .. } => {
                 let deadline = Instant::now() + START_WITHIN;
-                while self.control.arrived() < streams {
+                while control.arrived() < streams {
                     if Instant::now() >= deadline {
                         return Err(missing());
                     }

@@ -127,7 +127,7 @@ impl Load for TcpStreams {
     }
 
     fn await_peer(&mut self) -> Result<(), LoadError> {
-        let Stage::Accepting(accepting) = &self.stage else { return Ok(()) };
+        let Stage::Accepting(accepting) = &mut self.stage else { return Ok(()) };
         let accepted = accepting.all()?;
         self.stage = Stage::Connected(accepted);
         Ok(())
