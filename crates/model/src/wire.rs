@@ -32,8 +32,6 @@ pub const SAMPLES_PER_REPORT: usize = 200;
 /// From the conductor to a node. Each is answered by exactly one [`Response`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "request", rename_all = "kebab-case")]
-// There is one at a time: a box would save nothing.
-#[allow(clippy::large_enum_variant)]
 pub enum Request {
     /// Who are you? Answered by [`Response::Hello`].
     Hello {

@@ -43,7 +43,7 @@ fn threads_are_as_many_and_where_they_were_asked_to_be() {
         options["sender_cpus"] = json!([1]);
         options["receiver_cpus"] = json!([0]);
         let workload: Workload = serde_json::from_value(options.clone()).unwrap();
-        prepare_both(&mut nodes, |prepare: &mut Prepare| prepare.workload = workload.clone(), 4);
+        prepare_both(&mut nodes, |prepare: &mut Prepare| *prepare.workload = workload.clone(), 4);
         let [sender, receiver] = &mut nodes;
         receiver.must(&Request::Start);
         sender.must(&Request::Start);

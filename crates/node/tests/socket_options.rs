@@ -31,7 +31,7 @@ fn load(options: &Value) -> Workload {
 
 fn prepare(nodes: &mut [Node; 2], options: &Value) {
     let workload = load(options);
-    prepare_both(nodes, |prepare: &mut Prepare| prepare.workload = workload.clone(), 1);
+    prepare_both(nodes, |prepare: &mut Prepare| *prepare.workload = workload.clone(), 1);
 }
 
 fn outcome(report: &NodeReport) -> &LoadOutcome {
@@ -188,7 +188,7 @@ fn code_points_of(nodes: &mut [Node; 2], workload: &Workload, address: &str) -> 
     std::thread::scope(|scope| {
         let watching = scope.spawn(|| nodes::inside(&namespace, || code_points(&stop)));
         sleep(Duration::from_millis(20));
-        let adapt = |prepare: &mut Prepare| prepare.workload = workload.clone();
+        let adapt = |prepare: &mut Prepare| *prepare.workload = workload.clone();
         prepare_at(nodes, address.parse().unwrap(), adapt, 1);
         run(nodes, Duration::from_millis(100));
         stop.store(true, Ordering::Relaxed);

@@ -53,7 +53,7 @@ fn a_path_that_swallows_long_datagrams_is_told_with_the_length_that_passes() {
     let longest = 1000 + 4 - 28;
     prepare_both(
         &mut nodes,
-        |prepare| prepare.workload = load(WorkloadKind::UdpStream, longest),
+        |prepare| *prepare.workload = load(WorkloadKind::UdpStream, longest),
         1,
     );
     for node in &mut nodes {
