@@ -58,7 +58,7 @@ pub fn cost(vioperf: &Vioperf) -> Result<Cost> {
 fn observe(channel: &mut UnixStream) -> Result<(NodeReport, Duration)> {
     let part = Prepare {
         role: Role::Observer,
-        workload: Workload::new(WorkloadKind::TcpStream),
+        workload: Box::new(Workload::new(WorkloadKind::TcpStream)),
         sample_interval: INTERVAL,
         processes: Vec::new(),
         deadline: TimeSpan::from_millis(60_000),
