@@ -208,7 +208,9 @@ mod tests {
     use super::*;
 
     /// So many probes of so many seconds with a loss in parts of a thousand.
-    fn probes(groups: &[(usize, u64, u64)]) -> Vec<Probe> {
+    type Group = (usize, u64, u64);
+
+    fn probes(groups: &[Group]) -> Vec<Probe> {
         let probe = |seconds: u64, loss: u64| Probe {
             asked_per_second: Some(1_000_000),
             asked_ns: seconds * 1_000_000_000,
@@ -242,7 +244,7 @@ mod tests {
             goal(1.0, 120.0, 0.005, 0.5),
             goal(60.0, 60.0, 0.005, 0.2),
         ];
-        let points: [(&[(usize, u64, u64)], [Standing; 4]); 6] = [
+        let points: [(&[Group], [Standing; 4]); 6] = [
             (&[(59, 1, 0), (1, 1, 10)], [Upper, Undecided, Undecided, Undecided]),
             (&[(59, 1, 0), (60, 1, 10)], [Upper, Undecided, Undecided, Upper]),
             (&[(60, 1, 0), (60, 1, 10)], [Upper, Undecided, Lower, Upper]),
