@@ -124,3 +124,80 @@ impl View<'_> {
         Ok(count as f64 * factor / window.seconds)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use vioperf_model::record::Leg;
+    use vioperf_model::workload::{Workload, WorkloadKind};
+
+    use super::*;
+    use crate::testing::Synthetic;
+
+    /// A trial towards the guest, to which as much is added the other way.
+    fn both_ways() -> TrialRecord {
+        let mut trial = Synthetic::calm_kvm().trials.remove(0);
+        let roles = [trial.parties[1].role, trial.parties[0].role];
+        for (party, role) in trial.parties.iter_mut().zip(roles) {
+            party.further_legs.push(Leg { purpose: Purpose::Measured, role });
+            for sample in &mut party.report.samples {
+                sample.further_loads.extend(sample.load);
+            }
+        }
+        trial
+    }
+
+    #[test]
+    fn each_way_is_a_flow_and_the_headline_is_both() {
+        let one_way = Synthetic::calm_kvm().trials.remove(0);
+        let measure = Measure::of(WorkloadKind::TcpStream);
+        let one =
+            crate::rates::headline(&one_way, &Workload::new(WorkloadKind::TcpStream)).unwrap();
+        let trial = both_ways();
+        let flows = Flow::all(&trial, Purpose::Measured);
+        assert_eq!(flows.len(), 2);
+        assert_ne!(flows[0].direction, flows[1].direction);
+        for flow in &flows {
+            let [sender, receiver] = [&flow.sender, &flow.receiver].map(|view| view.party.unwrap());
+            assert_ne!(sender.place, receiver.place);
+            assert_eq!(flow.direction == Direction::ToGuest, sender.place == Place::Peer);
+            assert_eq!(flow.headline(measure), Ok(one));
+        }
+        assert_eq!(
+            crate::rates::headline(&trial, &Workload::new(WorkloadKind::TcpStream)),
+            Ok(2.0 * one)
+        );
+    }
+
+    #[test]
+    fn a_background_is_not_part_of_what_is_measured() {
+        let mut trial = both_ways();
+        let one = {
+            let flows = Flow::all(&trial, Purpose::Measured);
+            flows[0].receiver.rate(Unit::Bits).unwrap()
+        };
+        for party in &mut trial.parties {
+            party.further_legs.iter_mut().for_each(|leg| leg.purpose = Purpose::Background);
+        }
+        assert_eq!(Flow::all(&trial, Purpose::Measured).len(), 1);
+        let background = Flow::all(&trial, Purpose::Background);
+        assert_eq!(background.len(), 1);
+        assert_eq!(background[0].receiver.rate(Unit::Bits), Ok(one));
+        assert_eq!(
+            crate::rates::headline(&trial, &Workload::new(WorkloadKind::TcpStream)),
+            Ok(one)
+        );
+    }
+
+    #[test]
+    fn an_end_that_is_missing_has_a_reason() {
+        let mut trial = Synthetic::calm_kvm().trials.remove(0);
+        trial.parties.retain(|party| !matches!(party.role, Role::Receiver { .. }));
+        let flows = Flow::all(&trial, Purpose::Measured);
+        assert_eq!(flows.len(), 1);
+        assert!(flows[0].sender.rate(Unit::Bits).is_ok());
+        assert!(flows[0].receiver.rate(Unit::Bits).unwrap_err().contains("not in the record"));
+        trial.parties.clear();
+        assert_eq!(Flow::all(&trial, Purpose::Measured).len(), 1);
+        assert!(Flow::all(&trial, Purpose::Background).is_empty());
+    }
+}

@@ -148,7 +148,7 @@ pub struct Prepare {
     /// Its part.
     pub role: Role,
     /// The load.
-    pub workload: Workload,
+    pub workload: Box<Workload>,
     /// Time between samples.
     pub sample_interval: TimeSpan,
     /// Processes whose threads are sampled.

@@ -13,7 +13,7 @@ use nodes::{
 };
 use vioperf_model::sample::{InterfaceCounters, LoadCounters, NodeReport};
 use vioperf_model::units::{BitRate, ByteSize, TimeSpan};
-use vioperf_model::wire::{Prepare, Request, Role};
+use vioperf_model::wire::{Prepare, Request, Response, Role};
 use vioperf_model::workload::{Receivers, Workload, WorkloadKind};
 
 /// Ethernet, IPv4 and UDP headers.
@@ -42,6 +42,38 @@ fn on_interface(report: &NodeReport, name: &str) -> InterfaceCounters {
     }
 }
 
+#[test]
+fn a_path_that_swallows_long_datagrams_is_told_with_the_length_that_passes() {
+    let (mut nodes, _) = connected_pair();
+    // A veth drops what is longer than its peer's MTU, without a word: a black hole.
+    let mut narrow = interface("right", RECEIVER_ADDRESS);
+    narrow.mtu = 1000;
+    nodes[1].must(&Request::ConfigureInterface(narrow));
+    // A frame may be 4 bytes longer than MTU and header: a VLAN tag. IPv4 and UDP take 28 bytes.
+    let longest = 1000 + 4 - 28;
+    prepare_both(
+        &mut nodes,
+        |prepare| *prepare.workload = load(WorkloadKind::UdpStream, longest),
+        1,
+    );
+    for node in &mut nodes {
+        node.must(&Request::Stop);
+    }
+    let [sender, receiving] = &mut nodes;
+    let workload = load(WorkloadKind::UdpStream, 1300);
+    let Response::Ready { port: Some(port) } =
+        receiving.must(&Request::Prepare(part(receiver(), workload.clone())))
+    else {
+        panic!("no port");
+    };
+    let peer = format!("{RECEIVER_ADDRESS}:{port}").parse().unwrap();
+    let message = sender.must_fail(&Request::Prepare(part(Role::Sender { peer }, workload)));
+    let passes = message.split("at most ").nth(1).and_then(|rest| rest.split(' ').next());
+    let passes: u64 = passes.unwrap().parse().unwrap();
+    assert!(message.contains("1300 B"), "{message}");
+    assert!((longest - 4..=longest).contains(&passes), "{message}");
+}
+
 fn ended_early(report: &NodeReport) -> Option<String> {
     report.load.as_ref().unwrap().ended_early.clone()
 }
@@ -56,7 +88,7 @@ fn datagrams_are_as_many_as_the_interfaces_count_however_they_are_received() {
         (5, Some(Receivers::Reuseport), Some(1024)),
     ] {
         let workload = Workload { streams, receivers, batch, ..load(WorkloadKind::PacketRate, 18) };
-        let adapt = |prepare: &mut Prepare| prepare.workload = workload.clone();
+        let adapt = |prepare: &mut Prepare| *prepare.workload = workload.clone();
         prepare_both(&mut nodes, adapt, streams);
         let [sent, received] = run(&mut nodes, Duration::from_millis(300));
         for report in [&sent, &received] {
@@ -91,7 +123,7 @@ fn segmentation_counts_datagrams_and_not_packets() {
     };
     for (payload, batch) in [(18, None), (18, Some(3)), (1372, Some(100))] {
         let workload = segmented(payload, batch);
-        prepare_both(&mut nodes, |prepare| prepare.workload = workload.clone(), 1);
+        prepare_both(&mut nodes, |prepare| *prepare.workload = workload.clone(), 1);
         let [sent, received] = run(&mut nodes, Duration::from_millis(200));
         assert_eq!([ended_early(&sent), ended_early(&received)], [None, None]);
         let [out, arrived] = [moved(&sent), moved(&received)];
@@ -111,7 +143,7 @@ fn a_paced_flow_keeps_time_and_all_of_it_arrives() {
         // 2000 datagrams a second and flow.
         let rate = Some(BitRate::from_bits_per_second(2_000 * 200 * 8));
         let workload = Workload { rate, streams, ..load(WorkloadKind::UdpStream, 200) };
-        prepare_both(&mut nodes, |prepare| prepare.workload = workload.clone(), streams);
+        prepare_both(&mut nodes, |prepare| *prepare.workload = workload.clone(), streams);
         let [sent, received] = run(&mut nodes, Duration::from_millis(1000));
         assert_eq!([ended_early(&sent), ended_early(&received)], [None, None]);
         let [first, last] = [&sent.samples[2], &sent.samples[sent.samples.len() - 2]];
@@ -146,7 +178,7 @@ fn at_full_speed_what_is_lost_is_what_found_no_room() {
         let small = Some(ByteSize::from_kib(16));
         let workload =
             Workload { streams, socket_buffer: small, ..load(WorkloadKind::UdpStream, 1300) };
-        let adapt = |prepare: &mut Prepare| prepare.workload = workload.clone();
+        let adapt = |prepare: &mut Prepare| *prepare.workload = workload.clone();
         prepare_at(&mut nodes, bind.parse().unwrap(), adapt, streams);
         let [sent, received] = run(&mut nodes, Duration::from_millis(300));
         assert_eq!([ended_early(&sent), ended_early(&received)], [None, None]);
@@ -165,7 +197,7 @@ fn at_full_speed_what_is_lost_is_what_found_no_room() {
 fn a_receiver_that_dies_ends_the_load() {
     for kind in [WorkloadKind::UdpStream, WorkloadKind::PacketRate] {
         let (mut nodes, _) = connected_pair();
-        prepare_both(&mut nodes, |prepare| prepare.workload = load(kind, 100), 2);
+        prepare_both(&mut nodes, |prepare| *prepare.workload = load(kind, 100), 2);
         let [sender, receiver] = &mut nodes;
         receiver.must(&Request::Start);
         sender.must(&Request::Start);
@@ -187,7 +219,7 @@ fn a_path_that_vanishes_ends_the_load() {
     let (nodes, _) = connected_pair();
     let mut nodes = nodes;
     let workload = load(WorkloadKind::PacketRate, 100);
-    prepare_both(&mut nodes, |prepare| prepare.workload = workload.clone(), 2);
+    prepare_both(&mut nodes, |prepare| *prepare.workload = workload.clone(), 2);
     let [mut sender, mut receiver] = nodes;
     receiver.must(&Request::Start);
     sender.must(&Request::Start);
@@ -205,7 +237,7 @@ fn a_path_that_vanishes_ends_the_load() {
 fn a_sender_that_dies_leaves_what_was_measured_and_the_deadline_ends_a_lost_load() {
     let (mut nodes, _) = connected_pair();
     let workload = load(WorkloadKind::UdpStream, 1000);
-    prepare_both(&mut nodes, |prepare| prepare.workload = workload.clone(), 3);
+    prepare_both(&mut nodes, |prepare| *prepare.workload = workload.clone(), 3);
     let [sender, receiver] = &mut nodes;
     receiver.must(&Request::Start);
     sender.must(&Request::Start);
@@ -216,7 +248,7 @@ fn a_sender_that_dies_leaves_what_was_measured_and_the_deadline_ends_a_lost_load
 
     let (mut nodes, _) = connected_pair();
     let adapt = |prepare: &mut Prepare| {
-        prepare.workload = workload.clone();
+        *prepare.workload = workload.clone();
         prepare.deadline = TimeSpan::from_millis(200);
     };
     prepare_both(&mut nodes, adapt, 1);

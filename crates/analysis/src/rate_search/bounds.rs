@@ -8,6 +8,12 @@ use super::Goal;
 /// A sender that leaves out more than this part of what was due was not sending at that rate.
 const MOST_NOT_SENT: f64 = 0.01;
 
+/// A sender that has sent so many times as fast before can send at a rate: where it does not, something
+/// else had its core. Such a probe proves nothing, and is made again.
+const EASY: f64 = 2.0;
+/// But not for ever: so many at a rate at most.
+const MOST_DISTURBED: usize = 3;
+
 /// Whether the sender did not keep up with the rate that was asked of it.
 pub fn is_short_of_sending(probe: &Probe) -> bool {
     probe.not_sent as f64 > MOST_NOT_SENT * due(probe)
@@ -91,8 +97,21 @@ fn seconds(probe: &Probe) -> f64 {
     probe.asked_ns as f64 / 1e9
 }
 
+/// The probes at a rate that count.
 fn at(probes: &[Probe], per_second: u64) -> impl Iterator<Item = &Probe> {
-    probes.iter().filter(move |probe| probe.asked_per_second == Some(per_second))
+    let fastest = probes.iter().map(sent_per_second).fold(0.0, f64::max);
+    let is_easy = per_second as f64 * EASY <= fastest;
+    let mut disturbed = 0;
+    let at_rate = probes.iter().filter(move |probe| probe.asked_per_second == Some(per_second));
+    at_rate.filter(move |probe| {
+        let is_disturbed = is_easy && is_short_of_sending(probe) && disturbed < MOST_DISTURBED;
+        disturbed += usize::from(is_disturbed);
+        !is_disturbed
+    })
+}
+
+fn sent_per_second(probe: &Probe) -> f64 {
+    probe.sent as f64 * 1e9 / (probe.took_ns as f64).max(1.0)
 }
 
 /// What a rate is to a goal, by the probes so far.
@@ -189,7 +208,9 @@ mod tests {
     use super::*;
 
     /// So many probes of so many seconds with a loss in parts of a thousand.
-    fn probes(groups: &[(usize, u64, u64)]) -> Vec<Probe> {
+    type Group = (usize, u64, u64);
+
+    fn probes(groups: &[Group]) -> Vec<Probe> {
         let probe = |seconds: u64, loss: u64| Probe {
             asked_per_second: Some(1_000_000),
             asked_ns: seconds * 1_000_000_000,
@@ -223,7 +244,7 @@ mod tests {
             goal(1.0, 120.0, 0.005, 0.5),
             goal(60.0, 60.0, 0.005, 0.2),
         ];
-        let points: [(&[(usize, u64, u64)], [Standing; 4]); 6] = [
+        let points: [(&[Group], [Standing; 4]); 6] = [
             (&[(59, 1, 0), (1, 1, 10)], [Upper, Undecided, Undecided, Undecided]),
             (&[(59, 1, 0), (60, 1, 10)], [Upper, Undecided, Undecided, Upper]),
             (&[(60, 1, 0), (60, 1, 10)], [Upper, Undecided, Lower, Upper]),
@@ -242,6 +263,27 @@ mod tests {
             (1_000_000.0 * (1.0 - loss)).round()
         });
         assert_eq!(throughput[1..], [1_000_000.0, 1_000_000.0, 999_000.0]);
+    }
+
+    #[test]
+    fn a_sender_that_was_kept_from_sending_proves_nothing_but_only_so_often() {
+        let goal = goal(1.0, 1.0, 0.0, 0.0);
+        let mut fast = probes(&[(1, 1, 0)])[0];
+        (fast.asked_per_second, fast.took_ns) = (None, 1_000_000_000);
+        let mut starved = probes(&[(1, 1, 0)])[0];
+        starved.asked_per_second = Some(1_000);
+        (starved.took_ns, starved.sent) = (1_000_000_000, 900);
+        (starved.not_sent, starved.received) = (100, 900);
+        let standing = |count: usize, rate: u64| {
+            let mut all = vec![fast];
+            let starved = Probe { asked_per_second: Some(rate), ..starved };
+            all.extend(std::iter::repeat_n(starved, count));
+            super::standing(&goal, &all, rate)
+        };
+        assert_eq!(standing(3, 1_000), Standing::Undecided);
+        assert_eq!(standing(4, 1_000), Standing::Upper);
+        // Near to what it can, the sender is the limit.
+        assert_eq!(standing(1, 900_000), Standing::Upper);
     }
 
     #[test]

@@ -94,7 +94,7 @@ impl Search {
     }
 
     /// The probe that is to be made next; none when the goals are reached, or cannot be.
-    pub fn next(&mut self) -> Option<Ask> {
+    pub fn ask(&mut self) -> Option<Ask> {
         loop {
             let (stage, place) = self.at;
             let Some(goals) = self.stages.get(stage) else { return self.what_is_unsettled() };
@@ -150,7 +150,7 @@ impl Search {
         let coarse = coarse.map(|coarse| bounds(coarse, probes)).unwrap_or_default();
         let [coarse_lower, coarse_upper] =
             [coarse.lower, coarse.upper].map(|bound| bound.map(|bound| bound.per_second));
-        let is_first = coarse_lower.is_none() && coarse_upper.is_none();
+        let is_first = coarse_lower.is_none();
         let known = [
             coarse_lower,
             coarse_upper,
@@ -203,7 +203,7 @@ fn middle(lower: u64, upper: u64) -> u64 {
 }
 
 /// The nearest whole rate.
-fn whole(rate: f64) -> u64 {
+pub(super) fn whole(rate: f64) -> u64 {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // in range by the clamp
     let whole = rate.round().clamp(0.0, 1e15) as u64;
     whole

@@ -5,6 +5,7 @@ use vioperf_model::record::{Probe, SearchRecord};
 use vioperf_model::units::{Ratio, TimeSpan};
 use vioperf_model::workload;
 
+use super::next::whole;
 use super::{End, Proved, Search, proved};
 
 /// A path, and who sends on it: for a rate and a time, how many are sent and how many of them lost.
@@ -23,8 +24,8 @@ fn searched(
         per_second * (1.0 - (path.loss)(per_second, number).clamp(0.0, 1.0))
     };
     let unpaced = arrives(path.sender as f64, 0);
-    let mut search = Search::new(config, path.sender, unpaced as u64);
-    while let Some(ask) = search.next() {
+    let mut search = Search::new(config, path.sender, whole(unpaced));
+    while let Some(ask) = search.ask() {
         let number = search.record().probes.len();
         assert!(number < 200, "no end in sight: {:?}", search.so_far());
         let due = (ask.per_second as f64 * ask.seconds).round();
@@ -32,12 +33,12 @@ fn searched(
         let received = (arrives(sent / ask.seconds, number) * ask.seconds + 1e-6).floor();
         search.note(Probe {
             asked_per_second: Some(ask.per_second),
-            asked_ns: (ask.seconds * 1e9) as u64,
+            asked_ns: whole(ask.seconds * 1e9),
             began_after_ns: 0,
-            took_ns: (ask.seconds * 1e9) as u64,
-            sent: sent as u64,
-            not_sent: (due - sent) as u64,
-            received: received as u64,
+            took_ns: whole(ask.seconds * 1e9),
+            sent: whole(sent.floor()),
+            not_sent: whole((due - sent).floor()),
+            received: whole(received),
             socket_drops: None,
         });
     }

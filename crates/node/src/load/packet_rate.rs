@@ -10,11 +10,12 @@ use vioperf_model::workload::{Receivers, Workload};
 use super::control::ThreadCounters;
 use super::datagram::batch::{ReceiveBatch, SendBatch};
 use super::datagram::outgoing::{Outgoing, Sending, send_at_full_speed};
-use super::datagram::schedule::{Pace, send_at_rate};
+use super::datagram::pacing::send_at_rate;
 use super::datagram::{
-    Arrivals, Arrived, DatagramLoad, Ends, MARK_BYTES, MOST_PAYLOAD, Shape, Traffic, burst,
-    flow_of, mark_flow, marked, parameter, payload_bytes,
+    Arrivals, Arrived, DatagramLoad, Ends, MARK_BYTES, MOST_PAYLOAD, Shape, Traffic, flow_of,
+    mark_flow, marked, parameter, payload_bytes,
 };
+use super::schedule::Rate;
 use super::{LoadControl, LoadError};
 
 /// Datagrams a system call, where nothing is asked for; and the most: what `IOV_MAX` lets the kernel
@@ -33,8 +34,8 @@ pub(super) struct PacketRate {
     batch: usize,
     segmentation: bool,
     flows: u16,
-    /// Datagrams a second, of all flows together, and how many go at a time.
-    rate: Option<(u64, u64)>,
+    /// Of each flow.
+    rate: Option<Rate>,
 }
 
 impl PacketRate {
@@ -54,12 +55,7 @@ impl PacketRate {
             stamps: false,
             receivers: workload.receivers.unwrap_or(Receivers::One),
         };
-        let rate = match workload.datagrams_per_second {
-            Some(0) => {
-                return Err(parameter("datagrams_per_second", &0, "ask for more, or leave it out"));
-            }
-            rate => rate.map(u64::from).zip(Some(burst(workload)?)),
-        };
+        let rate = Rate::of_datagrams(workload)?;
         let (segmentation, flows) = (workload.segmentation, workload.streams);
         let traffic = Self { payload_bytes, batch: batch.into(), segmentation, flows, rate };
         DatagramLoad::prepare(role, workload, &shape, traffic)
@@ -94,11 +90,10 @@ impl Traffic for PacketRate {
         };
         match self.rate {
             None => send_at_full_speed(flows, &mut batch, load, mark),
-            Some((per_second, burst)) => {
+            Some(rate) => {
                 // What is cut from one message goes at once.
-                let burst = burst.next_multiple_of(segments as u64);
-                let pace = Pace::share(per_second, in_all, burst);
-                send_at_rate(flows, &mut batch, load, pace, |batch, flow, _, _| mark(batch, flow));
+                let rate = rate.in_multiples_of(segments as u64);
+                send_at_rate(flows, &mut batch, load, rate, |batch, flow, _, _| mark(batch, flow));
             }
         }
     }

@@ -13,13 +13,14 @@ use super::control::ThreadCounters;
 use super::datagram::batch::{Arrival, ReceiveBatch, SendBatch};
 use super::datagram::hello::Heard;
 use super::datagram::outgoing::{Outgoing, Sending, send_at_full_speed};
-use super::datagram::schedule::{Pace, send_at_rate};
+use super::datagram::pacing::send_at_rate;
 use super::datagram::{
-    Arrivals, Arrived, DatagramLoad, Ends, MARK_BYTES, Shape, Traffic, burst, flow_of, mark_flow,
-    marked, parameter, payload_bytes,
+    Arrivals, Arrived, DatagramLoad, Ends, MARK_BYTES, Shape, Traffic, flow_of, mark_flow, marked,
+    payload_bytes,
 };
 use super::{LoadControl, LoadError};
 use crate::clock::monotonic_ns;
+use crate::load::schedule::Rate;
 use sequence::Sequence;
 
 /// Where the mark ends, with zeros up to the next eight bytes; number and time follow.
@@ -38,7 +39,7 @@ pub(super) struct UdpStreams {
     payload_bytes: usize,
     flows: u16,
     /// Of each flow.
-    pace: Option<Pace>,
+    rate: Option<Rate>,
 }
 
 impl UdpStreams {
@@ -47,17 +48,11 @@ impl UdpStreams {
         workload: &Workload,
     ) -> Result<DatagramLoad<Self>, LoadError> {
         let payload_bytes = payload_bytes::<Self>(workload)?;
-        let rate = workload.rate.map(|rate| rate.as_bits_per_second());
-        if rate == Some(0) {
-            return Err(parameter("rate", &0, "ask for more, or leave it out"));
-        }
-        let burst = burst(workload)?;
-        let bits = payload_bytes as u64 * 8;
-        let pace = rate.map(|rate| Pace::of_bits(bits, rate, burst));
+        let rate = Rate::of(workload, payload_bytes)?;
         let receivers = if workload.streams == 1 { Receivers::One } else { Receivers::Reuseport };
         // Without a rate, transit times are those of full queues, whoever tells them.
         let shape = Shape { payload_bytes, segmentation: false, stamps: rate.is_some(), receivers };
-        let traffic = Self { payload_bytes, flows: workload.streams, pace };
+        let traffic = Self { payload_bytes, flows: workload.streams, rate };
         DatagramLoad::prepare(role, workload, &shape, traffic)
     }
 }
@@ -76,8 +71,8 @@ impl Traffic for UdpStreams {
         let flows_in_all = self.flows;
         let sending =
             Sending { control, counters, payload_bytes, flows: flows_in_all, segments: 1 };
-        match self.pace {
-            Some(pace) => send_at_rate(flows, &mut batch, sending, pace, number),
+        match self.rate {
+            Some(rate) => send_at_rate(flows, &mut batch, sending, rate, number),
             None => {
                 send_at_full_speed(flows, &mut batch, sending, |batch, flow| {
                     number(batch, flow, BATCH, monotonic_ns());
@@ -87,7 +82,7 @@ impl Traffic for UdpStreams {
     }
 
     fn is_paced(&self) -> bool {
-        self.pace.is_some()
+        self.rate.is_some()
     }
 
     fn numbers(&self) -> bool {
@@ -98,7 +93,7 @@ impl Traffic for UdpStreams {
         // One byte more, so that a datagram that is too long is not taken for one of ours.
         let room = self.payload_bytes + 1;
         let messages = ROOM.min(MOST_ROOM_BYTES / room).max(1);
-        ReceiveBatch::new(messages, room, self.pace.is_some())
+        ReceiveBatch::new(messages, room, self.rate.is_some())
     }
 
     fn nothing_arrived(&self, token: u64, flows: u16) -> Box<dyn Arrivals> {
@@ -107,7 +102,7 @@ impl Traffic for UdpStreams {
         Box::new(Numbered {
             token,
             payload_bytes: self.payload_bytes,
-            stamped: self.pace.is_some(),
+            stamped: self.rate.is_some(),
             window: sequence::window_for(flows),
             sequences,
             bytes: vec![0; flows.into()],

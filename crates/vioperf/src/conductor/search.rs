@@ -51,7 +51,7 @@ pub fn conduct(
     let mut out_of_time = false;
     // What ended early makes the whole search void: there is no use in going on.
     while all.last().is_some_and(|last| fault_in(&last.parties).is_none())
-        && let Some(ask) = search.next()
+        && let Some(ask) = search.ask()
     {
         let duration = Duration::from_secs_f64(ask.seconds);
         if Instant::now() + duration + overhead > ends {

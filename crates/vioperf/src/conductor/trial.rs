@@ -168,7 +168,7 @@ fn part(role: Role, workload: &Workload, processes: Vec<WatchedProcess>) -> Prep
     let planned = workload.warmup.as_duration() + workload.duration.as_duration();
     Prepare {
         role,
-        workload: workload.clone(),
+        workload: Box::new(workload.clone()),
         sample_interval: sample_interval(workload),
         processes,
         deadline: time_span(planned + LOST_CONDUCTOR),

@@ -5,7 +5,7 @@ use vioperf_analysis::result::{
     CellAnalysis, EndFacts, Finding, MachineUse, Metric, QemuUse, Ranked, RunAnalysis, Severity,
 };
 use vioperf_analysis::wording::capitalised;
-use vioperf_model::workload;
+use vioperf_model::workload::{self, Direction};
 
 use super::columns::{self, Extra, Place};
 use super::provenance;
@@ -281,10 +281,13 @@ fn narrow(load: &workload::Workload) -> Vec<Shown> {
         }),
     ];
     columns.extend(columns::of(load).filter(|extra| extra.place == Place::Narrow).map(extra));
-    if measure.unit != Unit::Transactions {
+    // The wide table has the rest.
+    if measure.unit != Unit::Transactions && load.direction != Direction::Both {
         columns.extend(cpu());
     }
-    columns.push(demand(measure, 0));
+    if load.background_load().is_none() {
+        columns.push(demand(measure, 0));
+    }
     columns
 }
 
