@@ -13,7 +13,7 @@ use vioperf_model::nic::NicKind;
 use vioperf_model::plan::CellId;
 use vioperf_model::record::{Place, RunInfo};
 use vioperf_model::sample::InterfaceFacts;
-use vioperf_model::scenario::SwitchKind;
+use vioperf_model::scenario::{IpVersion, SwitchKind};
 use vioperf_model::workload::{Direction, Workload};
 
 use crate::measure::Measure;
@@ -132,6 +132,8 @@ pub struct CellAnalysis {
     pub switch: SwitchKind,
     /// MTU of the path.
     pub mtu_bytes: u32,
+    /// What carries the load.
+    pub ip: IpVersion,
     /// Parallel connections.
     pub streams: u16,
     /// Which way the payload goes.

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::levels::Levels;
 use crate::nic::NicModel;
-use crate::scenario::{Reuse, Scenario, SwitchKind};
+use crate::scenario::{IpVersion, Reuse, Scenario, SwitchKind};
 use crate::workload::Workload;
 
 /// The name of a cell: its levels, joined by slashes (`virtio/4-streams/to-guest`).
@@ -38,6 +38,9 @@ pub struct Cell {
     pub switch: SwitchKind,
     /// MTU of the path in bytes.
     pub mtu: u32,
+    /// What carries the load.
+    #[serde(default)]
+    pub ip: IpVersion,
     /// The load.
     pub workload: Workload,
     /// The baseline it is compared with; absent for a baseline.
@@ -52,7 +55,8 @@ impl Cell {
 
     /// Whether one testbed, guest included, can serve both cells one after the other.
     pub fn shares_testbed_with(&self, other: &Self) -> bool {
-        (self.nic, self.switch, self.mtu) == (other.nic, other.switch, other.mtu)
+        let of = |cell: &Self| (cell.nic, cell.switch, cell.mtu, cell.ip);
+        of(self) == of(other)
     }
 
     /// What the cell's path is called in reports: the NIC model, or `baseline`.
@@ -171,8 +175,11 @@ fn expand(scenario: &Scenario) -> Vec<Cell> {
     for nic in paths {
         for switch in factors.switch.or(scenario.testbed.switch) {
             for mtu in factors.mtu.or(scenario.testbed.mtu) {
-                for workload in &workloads {
-                    cells.push(cell(scenario, nic, switch, mtu, workload.clone()));
+                for ip in factors.ip.or(scenario.testbed.ip) {
+                    let path = Path { nic, switch, mtu, ip };
+                    let cells_of_path =
+                        workloads.iter().map(|workload| cell(scenario, path, workload.clone()));
+                    cells.extend(cells_of_path);
                 }
             }
         }
@@ -209,13 +216,17 @@ fn vary<T: Clone>(all: &mut Vec<Workload>, levels: &Levels<T>, set: impl Fn(&mut
         .collect();
 }
 
-fn cell(
-    scenario: &Scenario,
+/// What a load takes its way through.
+#[derive(Clone, Copy)]
+struct Path {
     nic: Option<NicModel>,
     switch: SwitchKind,
     mtu: u32,
-    workload: Workload,
-) -> Cell {
+    ip: IpVersion,
+}
+
+fn cell(scenario: &Scenario, path: Path, workload: Workload) -> Cell {
+    let Path { nic, switch, mtu, ip } = path;
     let factors = &scenario.factors;
     // Only what varies is part of the name; the path and the load's shape always are.
     let mut levels = Vec::new();
@@ -224,6 +235,9 @@ fn cell(
     }
     if factors.mtu.as_slice().len() > 1 {
         levels.push(format!("mtu-{mtu}"));
+    }
+    if factors.ip.as_slice().len() > 1 {
+        levels.push(ip.to_string());
     }
     levels.extend(
         workload.transport.filter(|_| !factors.transport.is_empty()).map(|l| l.to_string()),
@@ -243,7 +257,15 @@ fn cell(
     let levels = levels.join("/");
     let id = |path: &str| CellId(format!("{path}/{levels}"));
     let baseline = nic.map(|_| id("baseline"));
-    Cell { id: id(nic.map_or("baseline", NicModel::name)), nic, switch, mtu, workload, baseline }
+    Cell {
+        id: id(nic.map_or("baseline", NicModel::name)),
+        nic,
+        switch,
+        mtu,
+        ip,
+        workload,
+        baseline,
+    }
 }
 
 fn mixed(cells: &[Cell], random: &mut ChaCha8Rng) -> Vec<usize> {
@@ -291,6 +313,19 @@ mod tests {
             let baseline = plan.cell(cell.baseline.as_ref().unwrap()).unwrap();
             assert!(baseline.is_baseline());
             assert_eq!(baseline.workload, cell.workload);
+        }
+    }
+
+    #[test]
+    fn protocols_are_told_apart_and_each_has_its_baseline() {
+        let mut scenario = scenario("group");
+        scenario.factors.ip = Levels::from(vec![IpVersion::Ipv4, IpVersion::Ipv6]);
+        let plan = Plan::new(&scenario, 1);
+        assert_eq!(plan.cells.len(), 2 * (4 + 12));
+        for cell in &plan.cells {
+            let baseline = cell.baseline.as_ref().map(|id| plan.cell(id).unwrap());
+            assert!(baseline.is_none_or(|baseline| baseline.ip == cell.ip));
+            assert!(cell.id.0.contains(&cell.ip.to_string()), "{}", cell.id);
         }
     }
 

@@ -43,11 +43,13 @@ pub struct Testbed {
     pub switch: SwitchKind,
     /// MTU of every link of the path, in bytes.
     pub mtu: u32,
+    /// Which Internet protocol carries the load.
+    pub ip: IpVersion,
 }
 
 impl Default for Testbed {
     fn default() -> Self {
-        Self { switch: SwitchKind::Bridge, mtu: 1500 }
+        Self { switch: SwitchKind::Bridge, mtu: 1500, ip: IpVersion::Ipv4 }
     }
 }
 
@@ -65,6 +67,39 @@ impl fmt::Display for SwitchKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::Bridge => "bridge",
+        })
+    }
+}
+
+/// The Internet protocols.
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    Default,
+    PartialEq,
+    Eq,
+    Hash,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum IpVersion {
+    /// Version 4 (RFC 791).
+    #[default]
+    Ipv4,
+    /// Version 6 (RFC 8200): a header of 20 bytes more.
+    Ipv6,
+}
+
+impl fmt::Display for IpVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Ipv4 => "ipv4",
+            Self::Ipv6 => "ipv6",
         })
     }
 }
@@ -173,6 +208,9 @@ pub struct Factors {
     /// MTUs in bytes.
     #[serde(skip_serializing_if = "Levels::is_empty")]
     pub mtu: Levels<u32>,
+    /// Internet protocols.
+    #[serde(skip_serializing_if = "Levels::is_empty")]
+    pub ip: Levels<IpVersion>,
 }
 
 /// How often a scenario is measured.
@@ -243,6 +281,12 @@ impl Scenario {
             let key = if self.factors.mtu.is_empty() { "testbed.mtu" } else { "factors.mtu" };
             check(true, key, format!("an MTU of {mtu} is not between 576 and 65521 bytes"));
         }
+        let over_ipv6 = self.factors.ip.or(self.testbed.ip).contains(&IpVersion::Ipv6);
+        for mtu in mtus.iter().filter(|mtu| over_ipv6 && (576..1280).contains(*mtu)) {
+            let key = if self.factors.mtu.is_empty() { "testbed.mtu" } else { "factors.mtu" };
+            let message = "IPv6 needs an MTU of at least 1280 bytes (RFC 8200, section 5)";
+            check(true, key, format!("an MTU of {mtu} is too little: {message}"));
+        }
         let vcpus = self.guest.vcpus;
         check(
             vcpus.is_some_and(|n| !(1..=64).contains(&n)),
@@ -281,6 +325,7 @@ impl Scenario {
             ("factors.background", factors.background.repeated().map(ToString::to_string)),
             ("factors.switch", factors.switch.repeated().map(ToString::to_string)),
             ("factors.mtu", factors.mtu.repeated().map(ToString::to_string)),
+            ("factors.ip", factors.ip.repeated().map(ToString::to_string)),
         ];
         for (key, level) in repeated {
             let level = level.unwrap_or_default();
