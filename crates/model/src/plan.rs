@@ -12,7 +12,8 @@ use serde::{Deserialize, Serialize};
 use crate::levels::Levels;
 use crate::nic::NicModel;
 use crate::scenario::{IpVersion, Reuse, Scenario, SwitchKind};
-use crate::workload::Workload;
+use crate::units::ByteSize;
+use crate::workload::{Workload, WorkloadKind};
 
 /// The name of a cell: its levels, joined by slashes (`virtio/4-streams/to-guest`).
 #[derive(
@@ -106,7 +107,7 @@ impl Costs {
 impl Plan {
     /// Expands `scenario`; the order of every block follows from `seed` alone.
     pub fn new(scenario: &Scenario, seed: u64) -> Self {
-        let cells = expand(scenario);
+        let cells = cells(scenario);
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         let keep_groups = scenario.guest.reuse == Reuse::Group;
         let blocks = (0..scenario.repeat.blocks)
@@ -167,7 +168,7 @@ impl Plan {
 }
 
 /// Every combination of levels; the factors that concern the guest alone do not multiply baselines.
-fn expand(scenario: &Scenario) -> Vec<Cell> {
+pub(crate) fn cells(scenario: &Scenario) -> Vec<Cell> {
     let factors = &scenario.factors;
     let paths = std::iter::once(None).chain(factors.nic.as_slice().iter().copied().map(Some));
     let workloads = workloads(scenario);
@@ -177,9 +178,7 @@ fn expand(scenario: &Scenario) -> Vec<Cell> {
             for mtu in factors.mtu.or(scenario.testbed.mtu) {
                 for ip in factors.ip.or(scenario.testbed.ip) {
                     let path = Path { nic, switch, mtu, ip };
-                    let cells_of_path =
-                        workloads.iter().map(|workload| cell(scenario, path, workload.clone()));
-                    cells.extend(cells_of_path);
+                    cells.extend(workloads.iter().map(|load| cell(scenario, path, load.clone())));
                 }
             }
         }
@@ -227,6 +226,7 @@ struct Path {
 
 fn cell(scenario: &Scenario, path: Path, workload: Workload) -> Cell {
     let Path { nic, switch, mtu, ip } = path;
+    let workload = fitted(workload, ip);
     let factors = &scenario.factors;
     // Only what varies is part of the name; the path and the load's shape always are.
     let mut levels = Vec::new();
@@ -266,6 +266,19 @@ fn cell(scenario: &Scenario, path: Path, workload: Workload) -> Cell {
         workload,
         baseline,
     }
+}
+
+/// What is sent where nobody said how much: the longer header of IPv6 takes its room.
+fn fitted(mut workload: Workload, ip: IpVersion) -> Workload {
+    if workload.payload.is_none()
+        && workload.kind == WorkloadKind::UdpStream
+        && ip == IpVersion::Ipv6
+    {
+        let more = ip.header_bytes() - IpVersion::Ipv4.header_bytes();
+        let payload = workload.payload_bytes() - u64::from(more);
+        workload.payload = Some(ByteSize::from_bytes(payload));
+    }
+    workload
 }
 
 fn mixed(cells: &[Cell], random: &mut ChaCha8Rng) -> Vec<usize> {
@@ -327,6 +340,23 @@ mod tests {
             assert!(baseline.is_none_or(|baseline| baseline.ip == cell.ip));
             assert!(cell.id.0.contains(&cell.ip.to_string()), "{}", cell.id);
         }
+    }
+
+    #[test]
+    fn datagrams_fit_into_the_packets_of_every_path() {
+        let text = "name = \"s\"\nquestion = \"q\"\n[workload]\nkind = \"udp-stream\"\n";
+        let with = |set: &[&str]| {
+            let set: Vec<_> = set.iter().map(|set| set.parse().unwrap()).collect();
+            scenario_file::parse("s", text, &set)
+        };
+        let plan = Plan::new(&with(&["ip=ipv4,ipv6"]).unwrap(), 1);
+        let payloads = plan.cells.iter().map(|cell| cell.workload.payload_bytes());
+        assert_eq!(payloads.collect::<Vec<_>>(), [1470, 1450]);
+        let message = with(&["ip=ipv6", "payload=1472 B"]).unwrap_err().to_string();
+        assert!(message.contains("1452 B is the most over ipv6"), "{message}");
+        assert!(with(&["payload=1472 B"]).is_ok());
+        let message = with(&["ip=ipv6", "mtu=1279", "payload=18 B"]).unwrap_err().to_string();
+        assert!(message.contains("1280"), "{message}");
     }
 
     #[test]

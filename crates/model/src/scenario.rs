@@ -95,6 +95,16 @@ pub enum IpVersion {
     Ipv6,
 }
 
+impl IpVersion {
+    /// Bytes of its header, without options or extensions.
+    pub fn header_bytes(self) -> u32 {
+        match self {
+            Self::Ipv4 => 20,
+            Self::Ipv6 => 40,
+        }
+    }
+}
+
 impl fmt::Display for IpVersion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
@@ -174,6 +184,8 @@ pub enum Reuse {
     /// Every cell gets a freshly booted guest, its NIC plugged in from the start.
     None,
 }
+
+const UDP_HEADER_BYTES: u32 = 8;
 
 /// x86 keeps 2047 bytes of its command line (`COMMAND_LINE_SIZE`); the rest is vioperf's own.
 const MAX_KERNEL_ARGUMENTS_BYTES: usize = 1800;
@@ -262,6 +274,7 @@ impl Scenario {
         );
         self.check_testbed(&mut check);
         self.check_workload(&mut check);
+        self.check_datagrams(&mut check);
         check(
             !(1..=1000).contains(&self.repeat.blocks),
             "repeat.blocks",
@@ -330,6 +343,26 @@ impl Scenario {
         for (key, level) in repeated {
             let level = level.unwrap_or_default();
             check(!level.is_empty(), key, format!("the level {level} is listed twice"));
+        }
+    }
+
+    /// No datagram is sent in pieces: each must fit into a packet of every path.
+    fn check_datagrams(&self, check: &mut impl FnMut(bool, &'static str, String)) {
+        let mut said = Vec::new();
+        for cell in crate::plan::cells(self) {
+            if !matches!(cell.workload.kind, WorkloadKind::UdpStream | WorkloadKind::PacketRate) {
+                continue;
+            }
+            let room = cell.mtu.saturating_sub(cell.ip.header_bytes() + UDP_HEADER_BYTES);
+            let payload = cell.workload.payload_bytes();
+            let message = format!(
+                "{payload} B do not fit into a packet: {room} B is the most over {} with an MTU of {}",
+                cell.ip, cell.mtu
+            );
+            if payload > u64::from(room) && !said.contains(&message) {
+                check(true, self.written_at("workload.payload"), message.clone());
+                said.push(message);
+            }
         }
     }
 
