@@ -317,7 +317,7 @@ fn label(place: Place) -> Option<&'static str> {
         Place::Peer => Some("peer"),
         Place::Second => Some("second"),
         Place::Host => Some("host"),
-        Place::Guest => None,
+        Place::Guest | Place::Client | Place::Server => None,
     }
 }
 

@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use vioperf_model::sample::NodeReport;
+use vioperf_model::sample::{NodeReport, Sample};
 use vioperf_model::units::TimeSpan;
 use vioperf_model::wire::{Prepare, Role};
 
-use crate::clock::process_cpu_ns;
+use crate::clock::{monotonic_ns, process_cpu_ns};
 use crate::load::{Load, LoadError, prepare};
 use crate::sample::sampler::Sampler;
 use crate::sample::{Sources, SourcesError};
@@ -67,7 +67,7 @@ impl Prepared {
         if let Some(load) = &mut self.load {
             load.begin()?;
         }
-        Ok(Running { load: self.load, sampler, cpu_ns_at_start })
+        Ok(Running { load: self.load, sampler, cpu_ns_at_start, progress: None })
     }
 }
 
@@ -76,9 +76,24 @@ pub(crate) struct Running {
     load: Option<Box<dyn Load>>,
     sampler: Sampler,
     cpu_ns_at_start: u64,
+    /// Opened when first asked for: the sampler has its own, on its own thread.
+    progress: Option<Sources>,
 }
 
 impl Running {
+    /// A sample for those who watch: of the load, of TCP and of the cores.
+    pub(crate) fn progress(&mut self) -> Sample {
+        let moved = self.load.as_ref().map(|load| load.control().moved());
+        if self.progress.is_none() {
+            // Without processes to watch nothing is refused.
+            self.progress = Sources::open(Path::new("/proc"), &[]).ok();
+        }
+        match &mut self.progress {
+            Some(sources) => Sample { interfaces: None, ..sources.read(moved) },
+            None => Sample { monotonic_ns: monotonic_ns(), load: moved, ..Sample::default() },
+        }
+    }
+
     /// Ends the load, then takes the last sample: it holds all that was moved.
     pub(crate) fn stop(mut self) -> Finished {
         let outcome = self.load.as_mut().map(|load| load.end());

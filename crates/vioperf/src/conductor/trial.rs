@@ -110,7 +110,8 @@ pub fn conduct(
     Ok(Measured { timeline, parties })
 }
 
-fn part(role: Role, workload: &Workload, processes: Vec<WatchedProcess>) -> Prepare {
+/// What a node is told of its part.
+pub fn part(role: Role, workload: &Workload, processes: Vec<WatchedProcess>) -> Prepare {
     let planned = workload.warmup.as_duration() + workload.duration.as_duration();
     Prepare {
         role,
