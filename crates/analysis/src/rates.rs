@@ -7,6 +7,7 @@ use vioperf_model::sample::{InterfaceCounters, Sample, TcpCounters};
 use vioperf_model::wire::Role;
 use vioperf_model::workload::{Direction, Workload};
 
+use crate::between::{BetweenReading, TcpReading};
 use crate::cores::MachineReading;
 use crate::datagrams::DatagramReading;
 use crate::latency::Latency;
@@ -40,6 +41,10 @@ pub struct TrialReadings {
     pub datagrams: DatagramReading,
     /// How long transactions took.
     pub latency: Result<Latency, Absent>,
+    /// Both ends of a path between two machines.
+    pub between: Option<BetweenReading>,
+    /// The sender's connections.
+    pub tcp: TcpReading,
     /// Requests that were not answered in time.
     pub timeouts: Reading,
     /// Busy time of the host's cores per payload received.
@@ -74,7 +79,12 @@ pub(crate) struct View<'a> {
 }
 
 impl<'a> View<'a> {
-    fn of(trial: &'a TrialRecord, who: &'static str, wanted: impl Fn(&Party) -> bool) -> Self {
+    /// Of whoever is wanted.
+    pub(crate) fn of(
+        trial: &'a TrialRecord,
+        who: &'static str,
+        wanted: impl Fn(&Party) -> bool,
+    ) -> Self {
         match trial.parties.iter().find(|party| wanted(party)) {
             Some(party) => {
                 let window = Window::cut(party, trial.timeline.as_ref())
@@ -95,7 +105,8 @@ impl<'a> View<'a> {
         Self::of(trial, "sender", |party| matches!(party.role, Role::Sender { .. }))
     }
 
-    fn window(&self) -> Result<&Window<'a>, Absent> {
+    /// The samples inside the common window.
+    pub(crate) fn window(&self) -> Result<&Window<'a>, Absent> {
         self.window.as_ref().map_err(Clone::clone)
     }
 }
@@ -135,6 +146,8 @@ impl TrialReadings {
             ],
             datagrams: DatagramReading::of(trial, workload, &sender, &receiver),
             latency: Latency::of_trial(trial),
+            between: BetweenReading::of(trial, &headline),
+            tcp: TcpReading::of(sender.party),
             timeouts: timeouts(&sender),
             host_us_per_kib: demand(&host_cores.busy_percent_of_core),
             qemu_us_per_kib: demand(&qemu.total()),
@@ -184,7 +197,7 @@ fn timeouts(sender: &View<'_>) -> Reading {
 }
 
 /// `busy` as in [`us_per_kib`].
-fn seconds_per_unit(busy: &Reading, per_second: &Reading) -> Reading {
+pub(crate) fn seconds_per_unit(busy: &Reading, per_second: &Reading) -> Reading {
     let busy = busy.as_ref().map_err(Clone::clone)?;
     let per_second = per_second.as_ref().map_err(Clone::clone)?;
     if *per_second == 0.0 {
@@ -322,7 +335,7 @@ fn label(place: Place) -> Option<&'static str> {
 }
 
 /// The node's own CPU time, over all that it sampled: it is counted from start to stop.
-fn node_percent_of_core(party: &Party) -> Option<f64> {
+pub(crate) fn node_percent_of_core(party: &Party) -> Option<f64> {
     let times = || party.report.samples.iter().map(|sample| sample.monotonic_ns);
     let span = times().max()?.checked_sub(times().min()?).filter(|span| *span > 0)?;
     Some(percent(party.report.node_cpu_ns as f64, span as f64))

@@ -194,9 +194,7 @@ pub enum WireError {
     #[error("control channel: the other side closed it")]
     Closed,
     /// The frame is longer than accepted.
-    #[error(
-        "control channel: a frame of {announced} bytes was announced, {most} is the most"
-    )]
+    #[error("control channel: a frame of {announced} bytes was announced, {most} is the most")]
     TooLong {
         /// The length that was announced.
         announced: usize,

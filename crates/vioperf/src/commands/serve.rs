@@ -35,7 +35,9 @@ pub fn execute(args: &ServeArgs, output: &Output) -> Result<ExitCode, Failure> {
         )));
     }
     let listener = TcpListener::bind(address).with_context(|| {
-        format!("cannot listen on {address}; is that an address of this machine, and the port free?")
+        format!(
+            "cannot listen on {address}; is that an address of this machine, and the port free?"
+        )
     })?;
     let interrupt = Interrupt::listen().context("cannot listen for signals")?;
     let config = Config {

@@ -27,7 +27,7 @@ use crate::store::{self, RunDirectory, StoreError};
 /// What the command line's options are put into.
 const SCENARIO: &str = "\
 name = \"test\"
-question = \"What goes over the network between this machine and the server?\"
+question = \"What does the network carry?\"
 [workload]
 kind = \"tcp-stream\"
 ";
@@ -58,13 +58,8 @@ pub fn execute(args: &TestArgs, output: &Output) -> Result<ExitCode, Failure> {
     };
     let how = {
         let tells = !args.json;
-        let mut stage = MachineStage {
-            way: &way,
-            ends: Some(ends),
-            interrupt: &interrupt,
-            output,
-            tells,
-        };
+        let mut stage =
+            MachineStage { way: &way, ends: Some(ends), interrupt: &interrupt, output, tells };
         Schedule {
             plan: &plan,
             repeat: &scenario.repeat,
@@ -91,7 +86,9 @@ fn scenario(args: &TestArgs) -> Result<Scenario, Failure> {
     changes.extend(args.options.overrides.iter().cloned());
     let mut scenario = scenario_file::parse("vioperf test", SCENARIO, &changes)
         .map_err(|error| Failure::Usage(error.into()))?;
-    scenario.testbed.server = Some(args.target.to_string());
+    let server = args.target.to_string();
+    scenario.question = format!("What does the network between this machine and {server} carry?");
+    scenario.testbed.server = Some(server);
     Ok(scenario)
 }
 

@@ -9,8 +9,8 @@ use nix::libc;
 use serde::{Deserialize, Serialize};
 use vioperf_model::wire::read_frame_within;
 
-pub use super::target::{Family, Target};
 use super::handshake;
+pub use super::target::{Family, Target};
 use super::token::Token;
 use crate::conductor::channel::{Bounded, Channel};
 use crate::interrupt::{Interrupt, Urgency};

@@ -138,8 +138,7 @@ impl<'a> Session<'a> {
 
     /// The client's next request.
     fn hear(&mut self) -> Result<Request, End> {
-        let patience =
-            if self.running.is_some() { SILENT_WHILE_RUNNING } else { SILENT_BETWEEN };
+        let patience = if self.running.is_some() { SILENT_WHILE_RUNNING } else { SILENT_BETWEEN };
         let mut bounded = Bounded {
             channel: self.channel.as_mut(),
             deadline: Instant::now() + patience,
