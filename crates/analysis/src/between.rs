@@ -1,10 +1,11 @@
 //! What is read of the two ends of a path between two machines.
 
-use vioperf_model::record::{Party, Place, TrialRecord};
+use vioperf_model::record::{Place, TrialRecord};
 
 use crate::cell::CellTrials;
 use crate::cores::MachineReading;
-use crate::rates::{TrialReadings, View, node_percent_of_core, seconds_per_unit};
+use crate::flow::{Flow, View};
+use crate::rates::{TrialReadings, node_percent_of_core, seconds_per_unit};
 use crate::result::{BetweenMachines, MachineEnd, TcpState};
 use crate::window::Reading;
 
@@ -35,7 +36,7 @@ impl BetweenReading {
 
 impl EndReading {
     fn of(trial: &TrialRecord, place: Place, who: &'static str, headline: &Reading) -> Self {
-        let view = View::of(trial, who, |party| party.place == place);
+        let view = View::of_place(trial, who, place);
         let machine = MachineReading::of(view.window());
         let node = view.party.and_then(node_percent_of_core);
         Self {
@@ -79,11 +80,11 @@ pub struct TcpReading {
 }
 
 impl TcpReading {
-    /// Reads the connections of `sender`.
-    pub fn of(sender: Option<&Party>) -> Self {
-        let load = sender.and_then(|party| party.report.load.as_ref());
+    /// Reads the connections of all senders.
+    pub(crate) fn of(flows: &[Flow<'_>]) -> Self {
+        let loads = flows.iter().filter_map(|flow| flow.sender.outcome());
         let streams: Vec<_> =
-            load.iter().flat_map(|load| &load.streams).filter_map(|stream| stream.tcp).collect();
+            loads.flat_map(|load| &load.streams).filter_map(|stream| stream.tcp).collect();
         let sum = |read: fn(&vioperf_model::sample::TcpStreamInfo) -> f64| -> Reading {
             match streams.len() {
                 0 => Err("no connection tells of its TCP".into()),

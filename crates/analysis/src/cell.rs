@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use vioperf_model::plan::{Cell, CellId, Plan};
 use vioperf_model::record::{Outcome, Party, Place, TrialRecord};
 use vioperf_model::sample::InterfaceFacts;
-use vioperf_model::workload::{Workload, WorkloadKind};
+use vioperf_model::workload::{Direction, Workload, WorkloadKind};
 
 use crate::between;
 use crate::cores::{CoreReading, MachineReading};
@@ -14,9 +14,9 @@ use crate::latency::{Latency, PERCENTILES, Wanted};
 use crate::measure::Measure;
 use crate::rates::TrialReadings;
 use crate::result::{
-    BytesPerPacket, CellAnalysis, CoreStates, CoreUse, DatagramDemand, Datagrams, EndFacts,
-    LatencyAnalysis, MachineUse, Metric, Percentile, QemuUse, Retransmissions, ServiceDemand,
-    TransactionDemand, Transactions, TrialCounts, TrialValue,
+    BothWays, BytesPerPacket, CellAnalysis, CoreStates, CoreUse, DatagramDemand, Datagrams,
+    EndFacts, LatencyAnalysis, MachineUse, Metric, Percentile, QemuUse, Retransmissions,
+    ServiceDemand, TransactionDemand, Transactions, TrialCounts, TrialValue,
 };
 use crate::statistics::{summarise, summarise_ratios};
 use crate::threads::Task;
@@ -333,6 +333,14 @@ pub fn analyse_cell(
         headline_metric: Measure::of(kind).metric,
         trials: TrialCounts { planned, completed, void: trials.void },
         receiver_bits_per_second: trials.metric(|r| &r.receiver_bits_per_second),
+        both_ways: (cell.workload.direction == Direction::Both).then(|| BothWays {
+            to_guest_bits_per_second: trials.metric(|r| &r.to_guest_bits_per_second),
+            from_guest_bits_per_second: trials.metric(|r| &r.from_guest_bits_per_second),
+        }),
+        background_bits_per_second: cell
+            .workload
+            .background_load()
+            .map(|_| trials.metric(|r| &r.background_bits_per_second)),
         sender_bits_per_second: trials.metric(|r| &r.sender_bits_per_second),
         datagrams: matches!(kind, WorkloadKind::UdpStream | WorkloadKind::PacketRate)
             .then(|| datagrams(cell, trials)),

@@ -5,8 +5,8 @@ use vioperf_model::sample::DatagramOutcome;
 use vioperf_model::wire::Role;
 use vioperf_model::workload::Workload;
 
+use crate::flow::{Flow, View};
 use crate::measure::Unit;
-use crate::rates::{View, rate};
 use crate::window::{Reading, percent};
 
 /// UDP's header in bytes (RFC 768).
@@ -44,17 +44,12 @@ pub struct DatagramReading {
 
 impl DatagramReading {
     /// Reads both ends.
-    pub fn of(
-        trial: &TrialRecord,
-        workload: &Workload,
-        sender: &View<'_>,
-        receiver: &View<'_>,
-    ) -> Self {
-        let sent_per_second = rate(sender, Unit::Datagrams);
-        let received_per_second = rate(receiver, Unit::Datagrams);
+    pub fn of(trial: &TrialRecord, workload: &Workload, flow: &Flow<'_>) -> Self {
+        let receiver = &flow.receiver;
+        let sent_per_second = flow.sender.rate(Unit::Datagrams);
+        let received_per_second = receiver.rate(Unit::Datagrams);
         let numbered = || -> Result<&DatagramOutcome, &'static str> {
-            let load = receiver.party.and_then(|party| party.report.load.as_ref());
-            let outcome = load.and_then(|load| load.datagrams.as_ref());
+            let outcome = receiver.outcome().and_then(|load| load.datagrams.as_ref());
             outcome.ok_or("the datagrams of this load are not numbered")
         };
         let numbered_as =
@@ -73,8 +68,7 @@ impl DatagramReading {
 }
 
 fn socket_drops(receiver: &View<'_>) -> Reading {
-    let load = receiver.party.and_then(|party| party.report.load.as_ref());
-    let drops = load.and_then(|load| load.socket_drops);
+    let drops = receiver.outcome().and_then(|load| load.socket_drops);
     Ok(drops.ok_or("the receiver's sockets do not tell what they dropped")? as f64)
 }
 

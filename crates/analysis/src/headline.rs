@@ -34,6 +34,9 @@ pub fn between_machines(cells: &[CellAnalysis]) -> Vec<String> {
         };
         let latency: String = ["p50", "p99"].into_iter().filter_map(latency).collect();
         match (measure.unit, cell.direction) {
+            (_, Direction::Both) => {
+                format!("{rate} arrived at this machine and {server} together.")
+            }
             (Unit::Transactions, Direction::ToGuest) => {
                 format!("{server} answered {rate} that were asked here{latency}.")
             }

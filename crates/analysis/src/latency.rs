@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use vioperf_model::record::TrialRecord;
+use vioperf_model::record::{Purpose, TrialRecord};
 use vioperf_model::sample::LatencyHistogram;
-use vioperf_model::wire::Role;
 
+use crate::flow::Flow;
 use crate::result::CurvePoint;
 use crate::window::Absent;
 
@@ -52,9 +52,9 @@ impl Latency {
     /// # Errors
     /// When the record has no latency.
     pub fn of_trial(trial: &TrialRecord) -> Result<Self, Absent> {
-        let mut askers = trial.parties.iter().filter(|p| matches!(p.role, Role::Sender { .. }));
-        let histogram = askers
-            .find_map(|party| party.report.load.as_ref()?.latency.as_ref())
+        let histogram = Flow::all(trial, Purpose::Measured)
+            .iter()
+            .find_map(|flow| flow.sender.outcome()?.latency.as_ref())
             .ok_or("the sender measured no latency")?;
         let mut latency = Self::default();
         latency.add(histogram);

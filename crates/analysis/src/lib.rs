@@ -7,6 +7,7 @@ mod cell;
 mod cores;
 mod datagrams;
 mod diagnose;
+mod flow;
 mod headline;
 #[cfg(test)]
 mod kinds;

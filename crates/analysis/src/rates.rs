@@ -2,16 +2,16 @@
 
 use std::collections::BTreeSet;
 
-use vioperf_model::record::{Party, Place, TrialRecord};
+use vioperf_model::record::{Party, Place, Purpose, TrialRecord};
 use vioperf_model::sample::{InterfaceCounters, Sample, TcpCounters};
-use vioperf_model::wire::Role;
 use vioperf_model::workload::{Direction, Workload};
 
 use crate::between::{BetweenReading, TcpReading};
 use crate::cores::MachineReading;
 use crate::datagrams::DatagramReading;
+use crate::flow::{Flow, View};
 use crate::latency::Latency;
-use crate::measure::{Measure, Truth, Unit};
+use crate::measure::{Measure, Unit};
 use crate::threads::{QemuReading, watched_percent_of_core, watched_processes};
 use crate::window::{Absent, Reading, Window, percent};
 
@@ -26,6 +26,12 @@ pub struct TrialReadings {
     pub headline: Reading,
     /// Payload that arrived.
     pub receiver_bits_per_second: Reading,
+    /// Of it what went towards the guest, where payload goes both ways at once.
+    pub to_guest_bits_per_second: Reading,
+    /// The same from the guest.
+    pub from_guest_bits_per_second: Reading,
+    /// Payload of what keeps the path busy beside what is measured, as it arrived.
+    pub background_bits_per_second: Reading,
     /// Payload that was sent.
     pub sender_bits_per_second: Reading,
     /// The host's cores.
@@ -71,59 +77,19 @@ pub struct TrialReadings {
     pub unexplained_host_busy_percent_of_core: Reading,
 }
 
-/// A party and its samples inside the window, or why there are none.
-pub(crate) struct View<'a> {
-    /// The party.
-    pub(crate) party: Option<&'a Party>,
-    window: Result<Window<'a>, Absent>,
-}
-
-impl<'a> View<'a> {
-    /// Of whoever is wanted.
-    pub(crate) fn of(
-        trial: &'a TrialRecord,
-        who: &'static str,
-        wanted: impl Fn(&Party) -> bool,
-    ) -> Self {
-        match trial.parties.iter().find(|party| wanted(party)) {
-            Some(party) => {
-                let window = Window::cut(party, trial.timeline.as_ref())
-                    .map_err(|reason| Absent::from(format!("{who}: {reason}")));
-                Self { party: Some(party), window }
-            }
-            None => Self { party: None, window: Err(format!("{who}: not in the record").into()) },
-        }
-    }
-
-    /// Of the one who receives.
-    pub(crate) fn of_receiver(trial: &'a TrialRecord) -> Self {
-        Self::of(trial, "receiver", |party| matches!(party.role, Role::Receiver { .. }))
-    }
-
-    /// Of the one who sends, or asks.
-    pub(crate) fn of_sender(trial: &'a TrialRecord) -> Self {
-        Self::of(trial, "sender", |party| matches!(party.role, Role::Sender { .. }))
-    }
-
-    /// The samples inside the common window.
-    pub(crate) fn window(&self) -> Result<&Window<'a>, Absent> {
-        self.window.as_ref().map_err(Clone::clone)
-    }
-}
-
 impl TrialReadings {
     /// Derives what can be derived. `workload` is the cell's.
     pub fn of(trial: &TrialRecord, workload: &Workload) -> Self {
         let measure = Measure::of(workload.kind);
-        let receiver = View::of_receiver(trial);
-        let sender = View::of_sender(trial);
-        let guest = View::of(trial, "guest", |party| party.place == Place::Guest);
-        let host = View::of(trial, "host", |party| party.place == Place::Host);
+        let flows = Flow::all(trial, Purpose::Measured);
+        let background = Flow::all(trial, Purpose::Background);
+        let guest = View::of_place(trial, "guest", Place::Guest);
+        let host = View::of_place(trial, "host", Place::Host);
         // The peer's namespace is on the host too and sees the same cores.
-        let peer = View::of(trial, "host", |party| party.place == Place::Peer);
+        let peer = View::of_place(trial, "host", Place::Peer);
         let cores_from = if host.party.is_some() { &host } else { &peer };
 
-        let receiver_rate = rate(&receiver, Unit::Bits);
+        let receiver_rate = total(&flows, |flow| flow.receiver.rate(Unit::Bits));
         let headline = headline(trial, measure);
         let host_cores = MachineReading::of(cores_from.window());
         let guest_cores = MachineReading::of(guest.window());
@@ -134,31 +100,40 @@ impl TrialReadings {
             _ => us_per_kib(busy, &receiver_rate),
         };
         let per_unit = |busy: &Reading| seconds_per_unit(busy, &headline);
-        let (segments_retransmitted, retransmitted_per_million) = retransmissions(&sender);
+        let (segments_retransmitted, retransmitted_per_million) = retransmissions(&flows);
+        let first = &flows[0];
         Self {
             sequence: trial.sequence,
             block: trial.block,
-            sender_bits_per_second: rate(&sender, Unit::Bits),
+            sender_bits_per_second: total(&flows, |flow| flow.sender.rate(Unit::Bits)),
             cpu_seconds_per_unit: [
                 per_unit(&host_cores.busy_percent_of_core),
                 per_unit(&qemu.total()),
                 per_unit(&guest_cores.busy_percent_of_core),
             ],
-            datagrams: DatagramReading::of(trial, workload, &sender, &receiver),
+            datagrams: DatagramReading::of(trial, workload, first),
             latency: Latency::of_trial(trial),
             between: BetweenReading::of(trial, &headline),
-            tcp: TcpReading::of(sender.party),
-            timeouts: timeouts(&sender),
+            tcp: TcpReading::of(&flows),
+            timeouts: timeouts(&first.sender),
             host_us_per_kib: demand(&host_cores.busy_percent_of_core),
             qemu_us_per_kib: demand(&qemu.total()),
             guest_us_per_kib: demand(&guest_cores.busy_percent_of_core),
             receiver_bits_per_second: receiver_rate,
+            to_guest_bits_per_second: one_of_two(&flows, Direction::ToGuest),
+            from_guest_bits_per_second: one_of_two(&flows, Direction::FromGuest),
+            background_bits_per_second: match background.as_slice() {
+                [] => Err("the path was idle otherwise".into()),
+                flows => total(flows, |flow| flow.receiver.rate(Unit::Bits)),
+            },
             headline,
             segments_retransmitted,
             retransmitted_per_million,
-            sender_bytes_per_packet: own_interface(&sender, Way::Sent),
-            tap_bytes_per_packet: tap(&host, workload.direction),
-            receiver_bytes_per_packet: own_interface(&receiver, Way::Received),
+            sender_bytes_per_packet: one_way(&flows, |flow| own_interface(&flow.sender, Way::Sent)),
+            tap_bytes_per_packet: one_way(&flows, |flow| tap(&host, flow.direction)),
+            receiver_bytes_per_packet: one_way(&flows, |flow| {
+                own_interface(&flow.receiver, Way::Received)
+            }),
             guest_ready_ms: ready_ms(trial),
             clock_error_percent_of_window: clock_error(trial),
             unexplained_host_busy_percent_of_core: unexplained(
@@ -175,24 +150,33 @@ impl TrialReadings {
 
 /// What the load is measured by, and nothing else of the trial.
 pub fn headline(trial: &TrialRecord, measure: &Measure) -> Reading {
-    let view = match measure.truth {
-        Truth::Receiver => View::of_receiver(trial),
-        Truth::Sender => View::of_sender(trial),
-    };
-    rate(&view, measure.unit)
+    total(&Flow::all(trial, Purpose::Measured), |flow| flow.headline(measure))
 }
 
-/// How fast the load moved at that end.
-pub(crate) fn rate(view: &View<'_>, unit: Unit) -> Reading {
-    let window = view.window()?;
-    let (counter, factor) = unit.counter();
-    let count = window.increase("load", |sample| sample.load.as_ref().and_then(counter))?;
-    Ok(count as f64 * factor / window.seconds)
+/// All flows together; absent when it is for one of them.
+fn total(flows: &[Flow<'_>], read: impl Fn(&Flow<'_>) -> Reading) -> Reading {
+    flows.iter().map(read).sum()
+}
+
+/// One of the two ways that payload goes at once.
+fn one_of_two(flows: &[Flow<'_>], direction: Direction) -> Reading {
+    match flows.iter().find(|flow| flow.direction == direction) {
+        Some(flow) if flows.len() > 1 => flow.receiver.rate(Unit::Bits),
+        _ => Err("payload goes one way at a time".into()),
+    }
+}
+
+/// What is seen at an interface belongs to no flow when several go different ways.
+fn one_way(flows: &[Flow<'_>], read: impl Fn(&Flow<'_>) -> Reading) -> Reading {
+    match flows {
+        [flow] => read(flow),
+        _ => Err("payload goes both ways at once".into()),
+    }
 }
 
 fn timeouts(sender: &View<'_>) -> Reading {
-    let load = sender.party.and_then(|party| party.report.load.as_ref());
-    let timeouts = load.and_then(|load| load.timeouts).ok_or("requests do not time out")?;
+    let timeouts =
+        sender.outcome().and_then(|load| load.timeouts).ok_or("requests do not time out")?;
     Ok(timeouts as f64)
 }
 
@@ -218,10 +202,12 @@ fn us_per_kib(busy: &Reading, received: &Reading) -> Reading {
     Ok(busy / 100.0 * 1e6 / kib_per_second)
 }
 
-fn retransmissions(sender: &View<'_>) -> (Reading, Reading) {
+fn retransmissions(flows: &[Flow<'_>]) -> (Reading, Reading) {
     let increase = |read: fn(&TcpCounters) -> u64| {
-        let increase = sender.window()?.increase("tcp", |sample| sample.tcp.as_ref().map(read));
-        increase.map(|segments| segments as f64)
+        total(flows, |Flow { sender, .. }| {
+            let increase = sender.window()?.increase("tcp", |sample| sample.tcp.as_ref().map(read));
+            increase.map(|segments| segments as f64)
+        })
     };
     let again = increase(|tcp| tcp.segments_retransmitted);
     let per_million = match (&again, increase(|tcp| tcp.segments_sent)) {
@@ -250,7 +236,7 @@ fn own_interface(view: &View<'_>, way: Way) -> Reading {
 fn tap(host: &View<'_>, direction: Direction) -> Reading {
     let way = match direction {
         Direction::ToGuest => Way::Sent,
-        Direction::FromGuest => Way::Received,
+        Direction::FromGuest | Direction::Both => Way::Received,
     };
     let window = host.window()?;
     let interfaces =

@@ -3,6 +3,8 @@
 //! Units are in the names. A number that could not be derived is absent with its reasons
 //! ([`Metric::absent`]), never zero.
 
+mod loads;
+
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
@@ -15,6 +17,11 @@ use vioperf_model::scenario::SwitchKind;
 use vioperf_model::workload::{Direction, Workload};
 
 use crate::measure::Measure;
+
+pub use loads::{
+    BothWays, CurvePoint, DatagramDemand, Datagrams, LatencyAnalysis, Percentile,
+    TransactionDemand, Transactions,
+};
 
 /// Version of [`RunAnalysis`]. Raised when a reader of the older version would misread.
 pub const ANALYSIS_SCHEMA_VERSION: u32 = 1;
@@ -138,6 +145,13 @@ pub struct CellAnalysis {
     pub trials: TrialCounts,
     /// Payload that arrived at the receiver.
     pub receiver_bits_per_second: Metric,
+    /// The same of each way, where payload goes both ways at once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub both_ways: Option<BothWays>,
+    /// Payload of what kept the path busy beside what is measured, as it arrived; absent where there
+    /// was nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub background_bits_per_second: Option<Metric>,
     /// Payload that the sender's kernel took.
     pub sender_bits_per_second: Metric,
     /// Datagrams; absent for a load that has none.
@@ -186,121 +200,6 @@ impl CellAnalysis {
     pub fn headline(&self) -> &Metric {
         (self.measure().read)(self).unwrap_or(&self.receiver_bits_per_second)
     }
-}
-
-/// What became of datagrams.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
-pub struct Datagrams {
-    /// UDP payload of one.
-    pub payload_bytes: u64,
-    /// Whether many pass the stack as one (`UDP_SEGMENT`, `UDP_GRO`): then they are not packets on a
-    /// wire.
-    pub segmentation: bool,
-    /// That the receiver was given.
-    pub received_per_second: Metric,
-    /// That the sender's kernel took.
-    pub sent_per_second: Metric,
-    /// Of those sent: by their numbers where they bear any, else by both rates.
-    pub lost_percent: Metric,
-    /// That arrived when the receiver's sockets had no room, in a trial; with segmentation messages of
-    /// many.
-    pub socket_drops: Metric,
-    /// That arrived again, in a trial.
-    pub duplicated: Metric,
-    /// That arrived after a later one, in a trial (RFC 4737).
-    pub reordered: Metric,
-    /// Smoothed variation of the transit time (RFC 3550).
-    pub jitter_us: Metric,
-    /// What one takes on an Ethernet wire: payload, headers (46 bytes over IPv4, at least a frame of
-    /// 64), preamble (8) and gap (12); absent where it is not one frame.
-    pub bytes_on_wire: Option<u64>,
-    /// Received, in percent of what a wire of the speed that the near end's card claims can carry.
-    pub percent_of_wire_rate: Metric,
-    /// CPU time per datagram received.
-    pub service_demand: DatagramDemand,
-}
-
-/// CPU time per datagram received, as in [`ServiceDemand`].
-#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
-pub struct DatagramDemand {
-    /// All busy time of all cores of the host.
-    pub host_ns: Metric,
-    /// QEMU's threads.
-    pub qemu_ns: Metric,
-    /// All busy time of all cores of the guest.
-    pub guest_ns: Metric,
-}
-
-/// Requests and their responses.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
-pub struct Transactions {
-    /// Responses that the one who asked received.
-    pub per_second: Metric,
-    /// Requests that were not answered in time, in a trial.
-    pub timeouts: Metric,
-    /// How long they took.
-    pub latency: LatencyAnalysis,
-    /// CPU time per transaction.
-    pub service_demand: TransactionDemand,
-}
-
-/// CPU time per transaction, as in [`ServiceDemand`].
-#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
-pub struct TransactionDemand {
-    /// All busy time of all cores of the host.
-    pub host_us: Metric,
-    /// QEMU's threads.
-    pub qemu_us: Metric,
-    /// All busy time of all cores of the guest.
-    pub guest_us: Metric,
-}
-
-/// Latency of transactions.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
-pub struct LatencyAnalysis {
-    /// p50 to p99.99, ascending.
-    pub percentiles: Vec<Percentile>,
-    /// Mean.
-    pub mean_us: Metric,
-    /// Mean, less that of the baseline of the same block.
-    pub added_mean_us: Metric,
-    /// The longest of each trial.
-    pub max_us: Metric,
-    /// Transactions of all trials together.
-    pub transactions: u64,
-    /// Percentiles of all trials together, as far as ten transactions lie beyond.
-    pub curve: Vec<CurvePoint>,
-}
-
-impl LatencyAnalysis {
-    /// The percentile of that name (`p99`).
-    pub fn percentile(&self, name: &str) -> Option<&Percentile> {
-        self.percentiles.iter().find(|percentile| percentile.name == name)
-    }
-}
-
-/// A percentile of latency.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
-pub struct Percentile {
-    /// `p99`.
-    pub name: &'static str,
-    /// The part of transactions that took no longer.
-    pub quantile: f64,
-    /// With fewer transactions in a trial it is not told: ten have to lie beyond it.
-    pub least_transactions: u64,
-    /// So long.
-    pub us: Metric,
-    /// The same, less that of the baseline of the same block.
-    pub added_us: Metric,
-}
-
-/// A point of a curve of percentiles.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
-pub struct CurvePoint {
-    /// One transaction in so many took longer: 1 / (1 - quantile).
-    pub one_in: f64,
-    /// Than this.
-    pub us: f64,
 }
 
 /// Both ends of a path between two machines.

@@ -10,7 +10,8 @@ use vioperf_model::nic::NicModel;
 use vioperf_model::plan::{Cell, Plan};
 use vioperf_model::record::{
     ClockRelation, GuestOrigin, GuestSetup, HostFacts, HypervisorFacts, LeftOut, Outcome, Party,
-    Place, RunEnd, RunEnding, RunInfo, SCHEMA_VERSION, TemplateTimes, Timeline, TrialRecord,
+    Place, Purpose, RunEnd, RunEnding, RunInfo, SCHEMA_VERSION, TemplateTimes, Timeline,
+    TrialRecord,
 };
 use vioperf_model::sample::{
     CoreTicks, InterfaceCounters, InterfaceFacts, LoadCounters, NodeReport, QueueCounts, Sample,
@@ -306,6 +307,7 @@ fn end(place: Place, sends: bool, course: &Course) -> Party {
         Sample {
             monotonic_ns: on_clock(place, START_NS + i * SAMPLE_NS),
             load: Some(LoadCounters { bytes, calls: bytes >> 17, ..LoadCounters::default() }),
+            further_loads: Vec::new(),
             cores: Some(core_ticks(place, seconds, course)),
             interfaces: Some(BTreeMap::from([(facts.name.clone(), counters)])),
             tcp: Some(TcpCounters {
@@ -418,6 +420,8 @@ fn party(place: Place, role: Role, interface: Option<InterfaceFacts>, report: No
     Party {
         place,
         role,
+        purpose: Purpose::Measured,
+        further_legs: Vec::new(),
         identity: NodeIdentity {
             version: PROTOCOL_VERSION,
             kernel_release: "6.1.0-28-amd64".into(),

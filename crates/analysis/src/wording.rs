@@ -1,7 +1,7 @@
 //! Numbers as a person reads them: few digits, always with a unit.
 
 use vioperf_model::plan::CellId;
-use vioperf_model::workload::{Direction, Receivers, Workload};
+use vioperf_model::workload::{Direction, Receivers, Workload, WorkloadKind};
 
 /// `value` with as many decimals as give three significant digits (`0.123`, `1.23`, `12.3`, `1234`).
 pub fn three_digits(value: f64) -> String {
@@ -56,6 +56,7 @@ pub fn direction(direction: Direction) -> &'static str {
     match direction {
         Direction::ToGuest => "towards the guest",
         Direction::FromGuest => "from the guest",
+        Direction::Both => "both ways at once",
     }
 }
 
@@ -72,9 +73,23 @@ pub fn load(workload: &Workload) -> String {
         };
         how.to_owned()
     }));
+    parts.extend(background(workload));
     parts.push(direction(workload.direction).to_owned());
     parts.push(count(usize::from(workload.streams), "stream"));
     parts.join(", ")
+}
+
+/// What keeps the path busy meanwhile (`beside 4 TCP streams`), where that is part of the question.
+fn background(workload: &Workload) -> Option<String> {
+    let Some(load) = workload.background_load() else {
+        return workload.background.map(|_| "on an idle path".to_owned());
+    };
+    let noun = if load.kind == WorkloadKind::TcpStream { "TCP stream" } else { "UDP flow" };
+    let streams = count(usize::from(load.streams), noun);
+    let away =
+        (load.direction != workload.direction).then(|| format!(" {}", direction(load.direction)));
+    let rate = load.rate.map(|rate| format!(" at {rate} each"));
+    Some(format!("beside {streams}{}{}", away.unwrap_or_default(), rate.unwrap_or_default()))
 }
 
 /// `text` with its first letter in upper case.

@@ -186,12 +186,13 @@ fn expand(scenario: &Scenario) -> Vec<Cell> {
 }
 
 /// The scenario's workload with every combination of the levels that are about the load.
-fn workloads(scenario: &Scenario) -> Vec<Workload> {
+pub(crate) fn workloads(scenario: &Scenario) -> Vec<Workload> {
     let factors = &scenario.factors;
     let mut all = vec![scenario.workload.clone()];
     vary(&mut all, &factors.transport, |workload, level| workload.transport = Some(level));
     vary(&mut all, &factors.payload, |workload, level| workload.payload = Some(level));
     vary(&mut all, &factors.receivers, |workload, level| workload.receivers = Some(level));
+    vary(&mut all, &factors.background, |workload, level| workload.background = Some(level));
     vary(&mut all, &factors.streams, |workload, level| workload.streams = level);
     vary(&mut all, &factors.direction, |workload, level| workload.direction = level);
     all
@@ -238,12 +239,16 @@ fn cell(
     levels.extend(
         workload.receivers.filter(|_| !factors.receivers.is_empty()).map(|l| l.to_string()),
     );
+    if let Some(background) = workload.background.filter(|_| !factors.background.is_empty()) {
+        levels.push(format!("beside-{background}"));
+    }
     let plural = if workload.streams == 1 { "" } else { "s" };
     levels.push(format!("{}-stream{plural}", workload.streams));
     levels.push(match (&scenario.testbed.server, workload.direction) {
         (None, direction) => direction.to_string(),
         (Some(_), Direction::ToGuest) => "to".to_owned(),
         (Some(_), Direction::FromGuest) => "from".to_owned(),
+        (Some(_), Direction::Both) => "both".to_owned(),
     });
     let levels = levels.join("/");
     let id = |path: &str| CellId(format!("{path}/{levels}"));

@@ -214,6 +214,12 @@ pub struct Party {
     pub place: Place,
     /// What it did.
     pub role: Role,
+    /// Why it did that.
+    #[serde(default)]
+    pub purpose: Purpose,
+    /// What else it did at the same time.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub further_legs: Vec<Leg>,
     /// Who its node is.
     pub identity: NodeIdentity,
     /// How its clock relates to the conductor's.
@@ -222,6 +228,35 @@ pub struct Party {
     pub interface: Option<InterfaceFacts>,
     /// What it read.
     pub report: NodeReport,
+}
+
+impl Party {
+    /// Everything it did, in the order of its counters ([`NodeReport::load_of_leg`]).
+    pub fn legs(&self) -> impl Iterator<Item = Leg> {
+        let first = Leg { purpose: self.purpose, role: self.role };
+        std::iter::once(first).chain(self.further_legs.iter().copied())
+    }
+}
+
+/// One end of one load.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Leg {
+    /// Why it is there.
+    #[serde(default)]
+    pub purpose: Purpose,
+    /// Its end.
+    pub role: Role,
+}
+
+/// What a load is there for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Purpose {
+    /// It is what is measured.
+    #[default]
+    Measured,
+    /// It keeps the path busy beside what is measured.
+    Background,
 }
 
 /// Where a party is.

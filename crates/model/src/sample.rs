@@ -16,6 +16,9 @@ pub struct Sample {
     /// What the load has moved so far.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub load: Option<LoadCounters>,
+    /// The same of the node's further legs, in the order they were prepared in.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub further_loads: Vec<LoadCounters>,
     /// Time spent by each core since boot, in clock ticks ([`NodeReport::ticks_per_second`]),
     /// in the order of the cores: `/proc/stat` (proc_stat(5)).
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -29,6 +32,16 @@ pub struct Sample {
     /// CPU time of every thread of the watched processes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub threads: Option<Vec<ThreadTimes>>,
+}
+
+impl Sample {
+    /// What the load of a leg has moved: 0 is the first that was prepared.
+    pub fn load_of_leg(&self, leg: usize) -> Option<&LoadCounters> {
+        match leg.checked_sub(1) {
+            None => self.load.as_ref(),
+            Some(further) => self.further_loads.get(further),
+        }
+    }
 }
 
 /// What a load has moved since it was started.
@@ -137,8 +150,26 @@ pub struct NodeReport {
     /// How the load ended; absent on a node that only observed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub load: Option<LoadOutcome>,
+    /// The same of the node's further legs, in the order they were prepared in.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub further_loads: Vec<LoadOutcome>,
     /// CPU time that the node itself used from start to stop, user and system, in nanoseconds.
     pub node_cpu_ns: u64,
+}
+
+impl NodeReport {
+    /// How the load of a leg ended: 0 is the first that was prepared.
+    pub fn load_of_leg(&self, leg: usize) -> Option<&LoadOutcome> {
+        match leg.checked_sub(1) {
+            None => self.load.as_ref(),
+            Some(further) => self.further_loads.get(further),
+        }
+    }
+
+    /// How all its loads ended.
+    pub fn loads(&self) -> impl Iterator<Item = &LoadOutcome> {
+        self.load.iter().chain(&self.further_loads)
+    }
 }
 
 /// How a load ended.

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::levels::Levels;
 use crate::nic::NicModel;
 use crate::units::{ByteSize, TimeSpan};
-use crate::workload::{Direction, Receivers, Transport, Workload, WorkloadKind};
+use crate::workload::{Background, Direction, Receivers, Transport, Workload};
 
 /// A whole scenario.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -169,6 +169,9 @@ pub struct Factors {
     /// What carries requests.
     #[serde(skip_serializing_if = "Levels::is_empty")]
     pub transport: Levels<Transport>,
+    /// What else is on the path meanwhile.
+    #[serde(skip_serializing_if = "Levels::is_empty")]
+    pub background: Levels<Background>,
     /// Switches.
     #[serde(skip_serializing_if = "Levels::is_empty")]
     pub switch: Levels<SwitchKind>,
@@ -285,6 +288,7 @@ impl Scenario {
             ("factors.payload", factors.payload.repeated().map(ToString::to_string)),
             ("factors.receivers", factors.receivers.repeated().map(ToString::to_string)),
             ("factors.transport", factors.transport.repeated().map(ToString::to_string)),
+            ("factors.background", factors.background.repeated().map(ToString::to_string)),
             ("factors.switch", factors.switch.repeated().map(ToString::to_string)),
             ("factors.mtu", factors.mtu.repeated().map(ToString::to_string)),
         ];
@@ -294,31 +298,31 @@ impl Scenario {
         }
     }
 
+    /// Levels are held to the same limits as the workload's own keys, each combination for itself:
+    /// what one level makes of the load another may contradict.
     fn check_workload(&self, check: &mut impl FnMut(bool, &'static str, String)) {
-        let workload = &self.workload;
+        let mut said = Vec::new();
+        for contradiction in crate::plan::workloads(self).iter().flat_map(Workload::contradictions)
+        {
+            if !said.contains(&contradiction) {
+                check(true, self.written_at(contradiction.key), contradiction.message.clone());
+                said.push(contradiction);
+            }
+        }
+    }
+
+    /// Where the value of a workload's key was written: among the factors, if it is varied.
+    fn written_at(&self, key: &'static str) -> &'static str {
         let factors = &self.factors;
-        let varied: [(&'static str, bool, &'static [WorkloadKind]); 3] = [
-            (
-                "factors.payload",
-                !factors.payload.is_empty(),
-                &[WorkloadKind::UdpStream, WorkloadKind::PacketRate],
-            ),
-            ("factors.receivers", !factors.receivers.is_empty(), &[WorkloadKind::PacketRate]),
-            ("factors.transport", !factors.transport.is_empty(), &[WorkloadKind::RequestResponse]),
+        let varied = [
+            ("workload.streams", "factors.streams", factors.streams.is_empty()),
+            ("workload.direction", "factors.direction", factors.direction.is_empty()),
+            ("workload.payload", "factors.payload", factors.payload.is_empty()),
+            ("workload.receivers", "factors.receivers", factors.receivers.is_empty()),
+            ("workload.transport", "factors.transport", factors.transport.is_empty()),
+            ("workload.background", "factors.background", factors.background.is_empty()),
         ];
-        let varied =
-            varied.into_iter().filter(|(_, set, _)| *set).map(|(key, _, kinds)| (key, kinds));
-        for (key, kinds) in varied {
-            check(!kinds.contains(&workload.kind), key, workload.kind.lacks(kinds));
-        }
-        for Contradiction { key, message } in workload.contradictions() {
-            check(true, key, message);
-        }
-        let in_factors = !self.factors.streams.is_empty();
-        for streams in self.factors.streams.or(workload.streams) {
-            let key = if in_factors { "factors.streams" } else { "workload.streams" };
-            let message = format!("{streams} streams: a trial has 1 to 256");
-            check(!(1..=256).contains(&streams), key, message);
-        }
+        let factor = varied.into_iter().find(|(own, _, is_empty)| *own == key && !is_empty);
+        factor.map_or(key, |(_, factor, _)| factor)
     }
 }

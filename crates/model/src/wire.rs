@@ -20,6 +20,9 @@ pub const PROTOCOL_VERSION: u32 = 1;
 /// The longest frame either side accepts.
 pub const MAX_FRAME_BYTES: usize = 16 << 20;
 
+/// The most loads that a node has a part in at the same time.
+pub const MAX_LEGS: usize = 8;
+
 /// The most samples a node keeps of one trial; what comes later is not sampled.
 pub const MAX_SAMPLES: usize = 36_000;
 
@@ -50,7 +53,8 @@ pub enum Request {
     /// Gives an interface its address, MTU and carrier. Answered by [`Response::Interface`].
     ConfigureInterface(InterfaceConfig),
     /// Makes a load ready: sockets open, connections established, nothing moving.
-    /// Answered by [`Response::Ready`].
+    /// Answered by [`Response::Ready`]. Asked again before [`Request::Start`] it makes a further load
+    /// ready, at most [`MAX_LEGS`] in all; interval, processes and deadline are those of the first.
     Prepare(Prepare),
     /// Starts what was prepared, and sampling.
     Start,
@@ -148,7 +152,7 @@ pub struct Prepare {
     /// Its part.
     pub role: Role,
     /// The load.
-    pub workload: Workload,
+    pub workload: Box<Workload>,
     /// Time between samples.
     pub sample_interval: TimeSpan,
     /// Processes whose threads are sampled.

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::levels::Levels;
 use crate::units::{BitRate, ByteSize, TimeSpan};
 
-pub use choices::{Direction, ReceiveWay, Receivers, SendWay, Transport};
+pub use choices::{Background, Direction, ReceiveWay, Receivers, SendWay, Transport};
 
 /// The kinds of load. Each is one file in the node's `load/`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -141,6 +141,18 @@ pub struct Workload {
     /// Differentiated services code point of every packet (RFC 2474), 0 to 63.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dscp: Option<u8>,
+    /// What else is on the path meanwhile (`request-response`, `connect-rate`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub background: Option<Background>,
+    /// Connections or flows of the background; 1 where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub background_streams: Option<u16>,
+    /// Which way the background goes; as the requests where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub background_direction: Option<Direction>,
+    /// Rate of each of its streams; as fast as the path takes where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub background_rate: Option<BitRate>,
     /// `SO_BUSY_POLL`: how long a receiving call polls the device before it sleeps (socket(7)).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub busy_poll: Option<TimeSpan>,
@@ -206,6 +218,10 @@ impl Workload {
             pacing: None,
             burst: None,
             dscp: None,
+            background: None,
+            background_streams: None,
+            background_direction: None,
+            background_rate: None,
             busy_poll: None,
         }
     }
@@ -222,6 +238,23 @@ impl Workload {
         self.message_size.unwrap_or(ByteSize::from_kib(128))
     }
 
+    /// The load that keeps the path busy meanwhile, if one does.
+    pub fn background_load(&self) -> Option<Self> {
+        let kind = match self.background? {
+            Background::None => return None,
+            Background::TcpStream => WorkloadKind::TcpStream,
+            Background::UdpStream => WorkloadKind::UdpStream,
+        };
+        Some(Self {
+            duration: self.duration,
+            warmup: self.warmup,
+            streams: self.background_streams.unwrap_or(1),
+            direction: self.background_direction.unwrap_or(self.direction),
+            rate: self.background_rate,
+            ..Self::new(kind)
+        })
+    }
+
     /// The optional keys that are set, each with the kinds it is for.
     pub fn keys_with_kinds(&self) -> Vec<(&'static str, &'static [WorkloadKind])> {
         use WorkloadKind::{ConnectRate, PacketRate, RequestResponse, TcpStream, UdpStream};
@@ -233,7 +266,7 @@ impl Workload {
         const PACKETS: &[WorkloadKind] = &[PacketRate];
         const ASKED: &[WorkloadKind] = &[RequestResponse];
         const PACED: &[WorkloadKind] = &[TcpStream, UdpStream];
-        let keys: [(&'static str, bool, &'static [WorkloadKind]); 19] = [
+        let keys: [(&'static str, bool, &'static [WorkloadKind]); 23] = [
             ("workload.rate", self.rate.is_some(), PACED),
             ("workload.payload", self.payload.is_some(), DATAGRAMS),
             ("workload.batch", self.batch.is_some(), PACKETS),
@@ -252,6 +285,10 @@ impl Workload {
             ("workload.nodelay", self.nodelay.is_some(), OVER_TCP),
             ("workload.pacing", self.pacing.is_some(), STREAMS),
             ("workload.burst", self.burst.is_some(), PACED),
+            ("workload.background", self.background.is_some(), REQUESTS),
+            ("workload.background_streams", self.background_streams.is_some(), REQUESTS),
+            ("workload.background_direction", self.background_direction.is_some(), REQUESTS),
+            ("workload.background_rate", self.background_rate.is_some(), REQUESTS),
             ("workload.message_size", self.message_size.is_some(), STREAMS),
         ];
         keys.into_iter().filter(|(_, set, _)| *set).map(|(key, _, kinds)| (key, kinds)).collect()

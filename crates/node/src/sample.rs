@@ -11,11 +11,13 @@ mod threads;
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use vioperf_model::sample::{LoadCounters, Sample};
+use vioperf_model::sample::Sample;
 use vioperf_model::wire::WatchedProcess;
 
 use crate::clock::monotonic_ns;
+use crate::load::LoadControl;
 
 /// Why a group of counters cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -61,12 +63,14 @@ impl Sources {
         })
     }
 
-    /// Reads everything once.
-    pub(crate) fn read(&mut self, load: Option<LoadCounters>) -> Sample {
+    /// Reads everything once, and what the loads of the node's legs have moved.
+    pub(crate) fn read(&mut self, loads: &[Arc<LoadControl>]) -> Sample {
+        let mut moved = loads.iter().map(|load| load.moved());
         let absent = &mut self.absent;
         Sample {
             monotonic_ns: monotonic_ns(),
-            load,
+            load: moved.next(),
+            further_loads: moved.collect(),
             interfaces: self
                 .interfaces
                 .as_mut()

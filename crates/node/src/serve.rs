@@ -130,8 +130,14 @@ impl<M: Machine> Node<'_, M> {
     }
 
     fn prepare(&mut self, part: &Prepare) -> Response {
-        match self.stage {
-            Stage::Prepared(_) => return failed("a load is prepared already: send Start or Stop"),
+        match &mut self.stage {
+            // A further load beside those that are ready.
+            Stage::Prepared(prepared) => {
+                return match prepared.add(part) {
+                    Ok(()) => Response::Ready { port: prepared.port() },
+                    Err(error) => failed(error),
+                };
+            }
             Stage::Running(_) => return failed("a load is running: send Stop first"),
             // What an earlier trial left (open connections) goes before new ones are made.
             Stage::Idle | Stage::Finished(_) => self.stage = Stage::Idle,

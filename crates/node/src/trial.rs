@@ -4,9 +4,9 @@ use std::path::Path;
 
 use vioperf_model::sample::{NodeReport, Sample};
 use vioperf_model::units::TimeSpan;
-use vioperf_model::wire::{Prepare, Role};
+use vioperf_model::wire::{MAX_LEGS, Prepare, Role};
 
-use crate::clock::{monotonic_ns, process_cpu_ns};
+use crate::clock::process_cpu_ns;
 use crate::load::{Load, LoadError, prepare};
 use crate::sample::sampler::Sampler;
 use crate::sample::{Sources, SourcesError};
@@ -23,13 +23,17 @@ pub(crate) enum TrialError {
     Sources(#[from] SourcesError),
     #[error("a sample every {0} is too often: ask for {SHORTEST_INTERVAL} or more")]
     Interval(TimeSpan),
+    #[error(
+        "a node has a part in at most {MAX_LEGS} loads at once: Start, or Stop, before the next"
+    )]
+    TooManyLegs,
     #[error("cannot create the sampling thread: {0}; too many processes (ulimit -u)?")]
     Thread(std::io::Error),
 }
 
 /// Connections stand, counters are open, nothing moves.
 pub(crate) struct Prepared {
-    load: Option<Box<dyn Load>>,
+    loads: Vec<Box<dyn Load>>,
     sources: Sources,
     interval: TimeSpan,
     deadline: TimeSpan,
@@ -41,39 +45,50 @@ impl Prepared {
             return Err(TrialError::Interval(part.sample_interval));
         }
         let sources = Sources::open(Path::new("/proc"), &part.processes)?;
-        let load = match part.role {
-            Role::Observer => None,
-            Role::Sender { .. } | Role::Receiver { .. } => {
-                Some(prepare(&part.role, &part.workload)?)
+        let (interval, deadline) = (part.sample_interval, part.deadline);
+        let mut prepared = Self { loads: Vec::new(), sources, interval, deadline };
+        prepared.add(part)?;
+        Ok(prepared)
+    }
+
+    /// Makes a further load ready. The others stand as they are, whatever becomes of it.
+    pub(crate) fn add(&mut self, part: &Prepare) -> Result<(), TrialError> {
+        match part.role {
+            Role::Observer => {}
+            Role::Sender { .. } | Role::Receiver { .. } if self.loads.len() < MAX_LEGS => {
+                self.loads.push(prepare(&part.role, &part.workload)?);
             }
-        };
-        Ok(Self { load, sources, interval: part.sample_interval, deadline: part.deadline })
+            Role::Sender { .. } | Role::Receiver { .. } => return Err(TrialError::TooManyLegs),
+        }
+        Ok(())
     }
 
-    /// Where a receiver listens.
+    /// Where the receiver listens that was made ready last.
     pub(crate) fn port(&self) -> Option<u16> {
-        self.load.as_ref().and_then(|load| load.port())
+        self.loads.last().and_then(|load| load.port())
     }
 
-    /// Takes the first sample and sets the load going.
+    /// Takes the first sample and sets the loads going, those that receive first.
     pub(crate) fn start(mut self) -> Result<Running, TrialError> {
-        if let Some(load) = &mut self.load {
+        for load in &mut self.loads {
             load.await_peer()?;
         }
         let cpu_ns_at_start = process_cpu_ns();
-        let control = self.load.as_ref().map(|load| load.control().clone());
-        let sampler = Sampler::start(self.sources, control, self.interval, self.deadline)
+        let controls = self.loads.iter().map(|load| load.control().clone()).collect();
+        let sampler = Sampler::start(self.sources, controls, self.interval, self.deadline)
             .map_err(TrialError::Thread)?;
-        if let Some(load) = &mut self.load {
+        let (receivers, senders): (Vec<_>, Vec<_>) =
+            self.loads.iter_mut().partition(|load| load.port().is_some());
+        for load in receivers.into_iter().chain(senders) {
             load.begin()?;
         }
-        Ok(Running { load: self.load, sampler, cpu_ns_at_start, progress: None })
+        Ok(Running { loads: self.loads, sampler, cpu_ns_at_start, progress: None })
     }
 }
 
 /// Payload moves and samples are taken.
 pub(crate) struct Running {
-    load: Option<Box<dyn Load>>,
+    loads: Vec<Box<dyn Load>>,
     sampler: Sampler,
     cpu_ns_at_start: u64,
     /// Opened when first asked for: the sampler has its own, on its own thread.
@@ -81,31 +96,37 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// A sample for those who watch: of the load, of TCP and of the cores.
+    /// A sample for those who watch: of the loads, of TCP and of the cores.
     pub(crate) fn progress(&mut self) -> Sample {
-        let moved = self.load.as_ref().map(|load| load.control().moved());
+        let loads: Vec<_> = self.loads.iter().map(|load| load.control().clone()).collect();
         if self.progress.is_none() {
             // Without processes to watch nothing is refused.
             self.progress = Sources::open(Path::new("/proc"), &[]).ok();
         }
         match &mut self.progress {
-            Some(sources) => Sample { interfaces: None, ..sources.read(moved) },
-            None => Sample { monotonic_ns: monotonic_ns(), load: moved, ..Sample::default() },
+            Some(sources) => Sample { interfaces: None, ..sources.read(&loads) },
+            None => Sample::default(),
         }
     }
 
-    /// Ends the load, then takes the last sample: it holds all that was moved.
+    /// Ends the loads, then takes the last sample: it holds all that was moved.
     pub(crate) fn stop(mut self) -> Finished {
-        let outcome = self.load.as_mut().map(|load| load.end());
+        // All at once: the end of one must not be time for the others to move on.
+        for load in &self.loads {
+            load.control().stop();
+        }
+        let mut outcomes = self.loads.iter_mut().map(|load| load.end());
+        let (load, further_loads) = (outcomes.next(), outcomes.collect());
         let (samples, absent) = self.sampler.stop();
         let report = NodeReport {
             ticks_per_second: ticks_per_second(),
             samples,
             absent,
-            load: outcome,
+            load,
+            further_loads,
             node_cpu_ns: process_cpu_ns().saturating_sub(self.cpu_ns_at_start),
         };
-        Finished { report, load: self.load }
+        Finished { report, loads: self.loads }
     }
 }
 
@@ -114,13 +135,13 @@ pub(crate) struct Finished {
     report: NodeReport,
     /// Its connections stay open until the results are asked for, when the other side has stopped
     /// too. So a connection that ends before Stop always tells of a peer that died.
-    load: Option<Box<dyn Load>>,
+    loads: Vec<Box<dyn Load>>,
 }
 
 impl Finished {
     /// The report with at most so many samples from one on, and where the next page begins.
     pub(crate) fn page(&mut self, from: usize, at_most: usize) -> (NodeReport, Option<usize>) {
-        self.load = None;
+        self.loads.clear();
         let all = &self.report.samples;
         let from = from.min(all.len());
         let to = from.saturating_add(at_most).min(all.len());
@@ -129,6 +150,7 @@ impl Finished {
             ticks_per_second: self.report.ticks_per_second,
             absent: self.report.absent.clone(),
             load: self.report.load.clone(),
+            further_loads: self.report.further_loads.clone(),
             node_cpu_ns: self.report.node_cpu_ns,
         };
         (report, (to < all.len()).then_some(to))

@@ -25,7 +25,7 @@ fn requests(options: &Value) -> Workload {
 }
 
 fn prepare(nodes: &mut [Node; 2], workload: &Workload) {
-    let adapt = |prepare: &mut Prepare| prepare.workload = workload.clone();
+    let adapt = |prepare: &mut Prepare| *prepare.workload = workload.clone();
     prepare_at(nodes, RECEIVER_ADDRESS.parse().unwrap(), adapt, 1);
 }
 
@@ -124,7 +124,7 @@ fn ipv6_buffers_and_a_warm_up_work_too() {
         json!({ "transport": "udp", "warmup": "200ms", "streams": 3, "socket_buffer": "64 KiB" }),
         json!({ "kind": "connect-rate", "warmup": "200ms", "socket_buffer": "64 KiB" }),
     ] {
-        let adapt = |prepare: &mut Prepare| prepare.workload = requests(&options);
+        let adapt = |prepare: &mut Prepare| *prepare.workload = requests(&options);
         prepare_at(&mut nodes, "fd07::2".parse().unwrap(), adapt, 1);
         let [asked, _] = run(&mut nodes, Duration::from_millis(400));
         let (measured, all) = (latencies(&asked), transactions(&asked));

@@ -57,7 +57,7 @@ fn no_thread_and_no_file_is_left_and_no_node_grows_beyond_its_bound() {
     ] {
         let workload: vioperf_model::workload::Workload =
             serde_json::from_value(options.clone()).unwrap();
-        let adapt = |prepare: &mut Prepare| prepare.workload = workload.clone();
+        let adapt = |prepare: &mut Prepare| *prepare.workload = workload.clone();
         prepare_at(&mut nodes, RECEIVER_ADDRESS.parse().unwrap(), adapt, 1);
         let [asked, _] = run(&mut nodes, Duration::from_millis(500));
         assert_eq!(asked.load.unwrap().ended_early, None, "{options}");

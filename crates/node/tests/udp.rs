@@ -56,7 +56,7 @@ fn datagrams_are_as_many_as_the_interfaces_count_however_they_are_received() {
         (5, Some(Receivers::Reuseport), Some(1024)),
     ] {
         let workload = Workload { streams, receivers, batch, ..load(WorkloadKind::PacketRate, 18) };
-        let adapt = |prepare: &mut Prepare| prepare.workload = workload.clone();
+        let adapt = |prepare: &mut Prepare| *prepare.workload = workload.clone();
         prepare_both(&mut nodes, adapt, streams);
         let [sent, received] = run(&mut nodes, Duration::from_millis(300));
         for report in [&sent, &received] {
@@ -91,7 +91,7 @@ fn segmentation_counts_datagrams_and_not_packets() {
     };
     for (payload, batch) in [(18, None), (18, Some(3)), (1372, Some(100))] {
         let workload = segmented(payload, batch);
-        prepare_both(&mut nodes, |prepare| prepare.workload = workload.clone(), 1);
+        prepare_both(&mut nodes, |prepare| *prepare.workload = workload.clone(), 1);
         let [sent, received] = run(&mut nodes, Duration::from_millis(200));
         assert_eq!([ended_early(&sent), ended_early(&received)], [None, None]);
         let [out, arrived] = [moved(&sent), moved(&received)];
@@ -111,7 +111,7 @@ fn a_paced_flow_keeps_time_and_all_of_it_arrives() {
         // 2000 datagrams a second and flow.
         let rate = Some(BitRate::from_bits_per_second(2_000 * 200 * 8));
         let workload = Workload { rate, streams, ..load(WorkloadKind::UdpStream, 200) };
-        prepare_both(&mut nodes, |prepare| prepare.workload = workload.clone(), streams);
+        prepare_both(&mut nodes, |prepare| *prepare.workload = workload.clone(), streams);
         let [sent, received] = run(&mut nodes, Duration::from_millis(1000));
         assert_eq!([ended_early(&sent), ended_early(&received)], [None, None]);
         let [first, last] = [&sent.samples[2], &sent.samples[sent.samples.len() - 2]];
@@ -146,7 +146,7 @@ fn at_full_speed_what_is_lost_is_what_found_no_room() {
         let small = Some(ByteSize::from_kib(16));
         let workload =
             Workload { streams, socket_buffer: small, ..load(WorkloadKind::UdpStream, 1300) };
-        let adapt = |prepare: &mut Prepare| prepare.workload = workload.clone();
+        let adapt = |prepare: &mut Prepare| *prepare.workload = workload.clone();
         prepare_at(&mut nodes, bind.parse().unwrap(), adapt, streams);
         let [sent, received] = run(&mut nodes, Duration::from_millis(300));
         assert_eq!([ended_early(&sent), ended_early(&received)], [None, None]);
@@ -165,7 +165,7 @@ fn at_full_speed_what_is_lost_is_what_found_no_room() {
 fn a_receiver_that_dies_ends_the_load() {
     for kind in [WorkloadKind::UdpStream, WorkloadKind::PacketRate] {
         let (mut nodes, _) = connected_pair();
-        prepare_both(&mut nodes, |prepare| prepare.workload = load(kind, 100), 2);
+        prepare_both(&mut nodes, |prepare| *prepare.workload = load(kind, 100), 2);
         let [sender, receiver] = &mut nodes;
         receiver.must(&Request::Start);
         sender.must(&Request::Start);
@@ -187,7 +187,7 @@ fn a_path_that_vanishes_ends_the_load() {
     let (nodes, _) = connected_pair();
     let mut nodes = nodes;
     let workload = load(WorkloadKind::PacketRate, 100);
-    prepare_both(&mut nodes, |prepare| prepare.workload = workload.clone(), 2);
+    prepare_both(&mut nodes, |prepare| *prepare.workload = workload.clone(), 2);
     let [mut sender, mut receiver] = nodes;
     receiver.must(&Request::Start);
     sender.must(&Request::Start);
@@ -205,7 +205,7 @@ fn a_path_that_vanishes_ends_the_load() {
 fn a_sender_that_dies_leaves_what_was_measured_and_the_deadline_ends_a_lost_load() {
     let (mut nodes, _) = connected_pair();
     let workload = load(WorkloadKind::UdpStream, 1000);
-    prepare_both(&mut nodes, |prepare| prepare.workload = workload.clone(), 3);
+    prepare_both(&mut nodes, |prepare| *prepare.workload = workload.clone(), 3);
     let [sender, receiver] = &mut nodes;
     receiver.must(&Request::Start);
     sender.must(&Request::Start);
@@ -216,7 +216,7 @@ fn a_sender_that_dies_leaves_what_was_measured_and_the_deadline_ends_a_lost_load
 
     let (mut nodes, _) = connected_pair();
     let adapt = |prepare: &mut Prepare| {
-        prepare.workload = workload.clone();
+        *prepare.workload = workload.clone();
         prepare.deadline = TimeSpan::from_millis(200);
     };
     prepare_both(&mut nodes, adapt, 1);

@@ -40,7 +40,7 @@ fn no_thread_and_no_file_is_left_between_trials() {
                 receivers: (kind == WorkloadKind::PacketRate).then_some(Receivers::Reuseport),
                 ..Workload::new(kind)
             };
-            prepare_both(&mut nodes, |prepare| prepare.workload = workload.clone(), streams);
+            prepare_both(&mut nodes, |prepare| *prepare.workload = workload.clone(), streams);
             run(&mut nodes, Duration::from_millis(30));
             await_at_most(before);
         }

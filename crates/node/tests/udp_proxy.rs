@@ -142,12 +142,12 @@ fn forward(front: &UdpSocket, back: &UdpSocket, fate: fn(u64) -> Fate, stop: &At
 fn part(role: Role) -> Prepare {
     Prepare {
         role,
-        workload: Workload {
+        workload: Box::new(Workload {
             payload: Some(ByteSize::from_bytes(100)),
             // 2000 datagrams a second: never more than the proxy and its sockets can take.
             rate: Some(BitRate::from_bits_per_second(2_000 * 100 * 8)),
             ..Workload::new(WorkloadKind::UdpStream)
-        },
+        }),
         sample_interval: TimeSpan::from_millis(100),
         processes: vec![],
         deadline: TimeSpan::from_millis(30_000),

@@ -60,7 +60,7 @@ impl Interrupt {
     }
 
     /// The same, but what has come so far is done with: only a further signal asks to end, at once.
-    pub fn from_now_on(&self) -> Self {
+    pub fn forgetting(&self) -> Self {
         let done_with = Some(self.state.signals.load(Ordering::Relaxed));
         Self { state: Arc::clone(&self.state), done_with }
     }

@@ -72,6 +72,30 @@ impl fmt::Display for Transport {
     }
 }
 
+/// What keeps the path busy while latency is measured.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum Background {
+    /// Nothing: the path is idle otherwise.
+    None,
+    /// TCP connections.
+    TcpStream,
+    /// UDP flows.
+    UdpStream,
+}
+
+impl fmt::Display for Background {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::None => "none",
+            Self::TcpStream => "tcp-stream",
+            Self::UdpStream => "udp-stream",
+        })
+    }
+}
+
 /// How threads of a receiver share the datagrams of a port.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
@@ -109,6 +133,19 @@ pub enum Direction {
     /// The guest sends, the peer receives.
     #[serde(alias = "from")]
     FromGuest,
+    /// Both send and receive at once, each way on connections of its own (`tcp-stream`).
+    Both,
+}
+
+impl Direction {
+    /// The ways that payload goes, one by one.
+    pub fn ways(self) -> &'static [Self] {
+        match self {
+            Self::ToGuest => &[Self::ToGuest],
+            Self::FromGuest => &[Self::FromGuest],
+            Self::Both => &[Self::ToGuest, Self::FromGuest],
+        }
+    }
 }
 
 impl fmt::Display for Direction {
@@ -116,6 +153,7 @@ impl fmt::Display for Direction {
         f.pad(match self {
             Self::ToGuest => "to-guest",
             Self::FromGuest => "from-guest",
+            Self::Both => "both",
         })
     }
 }

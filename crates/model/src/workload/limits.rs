@@ -1,6 +1,6 @@
 //! What of a workload contradicts itself or cannot be meant.
 
-use super::Workload;
+use super::{Background, Direction, Workload, WorkloadKind};
 use crate::scenario::Contradiction;
 use crate::units::{BitRate, ByteSize, TimeSpan};
 
@@ -19,6 +19,36 @@ impl Workload {
         for (key, kinds) in self.keys_with_kinds() {
             check(!kinds.contains(&self.kind), key, self.kind.lacks(kinds));
         }
+        check(
+            self.direction == Direction::Both && self.kind != WorkloadKind::TcpStream,
+            "workload.direction",
+            format!("{} goes one way at a time: both is for tcp-stream", self.kind.name()),
+        );
+        check(
+            !(1..=256).contains(&self.streams),
+            "workload.streams",
+            format!("{} streams: a trial has 1 to 256", self.streams),
+        );
+        let of_background = [
+            ("workload.background_streams", self.background_streams.is_some()),
+            ("workload.background_direction", self.background_direction.is_some()),
+            ("workload.background_rate", self.background_rate.is_some()),
+        ];
+        for (key, is_set) in of_background {
+            let message = "there is no background: say what it is by workload.background".into();
+            check(is_set && self.background.is_none(), key, message);
+        }
+        check(
+            self.background_direction == Some(Direction::Both)
+                && self.background == Some(Background::UdpStream),
+            "workload.background_direction",
+            "udp-stream goes one way at a time: both is for tcp-stream".into(),
+        );
+        check(
+            self.background_streams.is_some_and(|streams| !(1..=256).contains(&streams)),
+            "workload.background_streams",
+            "a background has 1 to 256 streams".into(),
+        );
         self.check_times(&mut check);
         self.check_sizes(&mut check);
         self.check_socket(&mut check);

@@ -23,16 +23,16 @@ pub(crate) struct Sampler {
 }
 
 impl Sampler {
-    /// Takes the first sample, then one every `interval`. At the deadline the load is abandoned.
+    /// Takes the first sample, then one every `interval`. At the deadline the loads are abandoned.
     pub(crate) fn start(
         mut sources: Sources,
-        load: Option<Arc<LoadControl>>,
+        loads: Vec<Arc<LoadControl>>,
         interval: TimeSpan,
         deadline: TimeSpan,
     ) -> io::Result<Self> {
         let stop = Arc::new(StopSignal::default());
         let began = Instant::now();
-        let first = sources.read(load.as_ref().map(|load| load.moved()));
+        let first = sources.read(&loads);
         let ticks = Ticks {
             began,
             interval: interval.as_duration(),
@@ -41,7 +41,7 @@ impl Sampler {
         };
         let thread = std::thread::Builder::new()
             .name("sampler".to_owned())
-            .spawn(move || ticks.sample(sources, load.as_deref(), first))?;
+            .spawn(move || ticks.sample(sources, &loads, first))?;
         Ok(Self { stop, thread: Some(thread) })
     }
 
@@ -104,7 +104,7 @@ struct Ticks {
 }
 
 impl Ticks {
-    fn sample(self, mut sources: Sources, load: Option<&LoadControl>, first: Sample) -> Sampled {
+    fn sample(self, mut sources: Sources, loads: &[Arc<LoadControl>], first: Sample) -> Sampled {
         let mut samples = vec![first];
         let mut deadline = self.began.checked_add(self.deadline);
         loop {
@@ -113,7 +113,7 @@ impl Ticks {
             let stopped = self.stop.given_before(until);
             if !stopped && deadline.is_some_and(|deadline| Instant::now() >= deadline) {
                 deadline = None;
-                if let Some(load) = load {
+                for load in loads {
                     load.abandon(format!(
                         "no Stop came within the deadline of {:?}",
                         self.deadline
@@ -121,7 +121,7 @@ impl Ticks {
                 }
                 continue;
             }
-            samples.push(sources.read(load.map(LoadControl::moved)));
+            samples.push(sources.read(loads));
             if stopped {
                 return (samples, sources.into_absent());
             }
@@ -152,7 +152,7 @@ mod tests {
         let millisecond = TimeSpan::from_millis;
         let began = Instant::now();
         let sampler =
-            Sampler::start(sources(), None, millisecond(20), millisecond(60_000)).unwrap();
+            Sampler::start(sources(), vec![], millisecond(20), millisecond(60_000)).unwrap();
         std::thread::sleep(Duration::from_millis(110));
         let (samples, absent) = sampler.stop();
         assert!(absent.is_empty(), "{absent:?}");
@@ -169,7 +169,7 @@ mod tests {
         let load = Arc::new(LoadControl::new(1).unwrap());
         let millisecond = TimeSpan::from_millis;
         let sampler =
-            Sampler::start(sources(), Some(load.clone()), millisecond(10), millisecond(30))
+            Sampler::start(sources(), vec![load.clone()], millisecond(10), millisecond(30))
                 .unwrap();
         while !load.abandoned() {
             std::thread::sleep(Duration::from_millis(1));

@@ -170,7 +170,7 @@ pub fn workload(streams: u16) -> Workload {
 pub fn part(role: Role, workload: Workload) -> Prepare {
     Prepare {
         role,
-        workload,
+        workload: Box::new(workload),
         sample_interval: TimeSpan::from_millis(20),
         processes: vec![],
         deadline: TimeSpan::from_millis(30_000),

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
-use vioperf_model::record::{Party, Place, Timeline};
+use vioperf_model::record::{ClockRelation, Leg, Party, Place, Purpose, Timeline};
 use vioperf_model::sample::{InterfaceFacts, NodeReport};
 use vioperf_model::units::TimeSpan;
 use vioperf_model::wire::{Prepare, Role, WatchedProcess};
@@ -63,59 +63,114 @@ pub fn conduct(
     nodes.peer.link.set_patience(Urgency::Now);
     nodes.near.link.set_patience(Urgency::Now);
     nodes.host.set_patience(Urgency::Now);
-    let (sender, receiver) = match workload.direction {
-        Direction::ToGuest => (&mut *nodes.peer, &mut *nodes.near),
-        Direction::FromGuest => (&mut *nodes.near, &mut *nodes.peer),
-    };
-    let clocks =
-        [sender.link.relate_clock()?, receiver.link.relate_clock()?, nodes.host.relate_clock()?];
-
-    let receiving = Role::Receiver { bind: receiver.address };
-    let port = receiver.link.prepare(part(receiving, workload, vec![]))?;
-    let sending = Role::Sender { peer: SocketAddr::new(receiver.address, port.unwrap_or(0)) };
-    sender.link.prepare(part(sending, workload, vec![]))?;
+    let clocks = [
+        nodes.peer.link.relate_clock()?,
+        nodes.near.link.relate_clock()?,
+        nodes.host.relate_clock()?,
+    ];
+    let peer = Side { address: nodes.peer.address, link: &mut nodes.peer.link };
+    let near = Side { address: nodes.near.address, link: &mut nodes.near.link };
+    let [at_peer, at_near] = prepare(peer, near, workload)?;
     nodes.host.prepare(part(Role::Observer, workload, nodes.processes.clone()))?;
 
+    // Whoever receives what is measured begins first and ends last.
+    let towards_guest = workload.direction != Direction::FromGuest;
+    let ends = [&mut nodes.peer.link, &mut nodes.near.link];
+    let [sender, receiver] = if towards_guest {
+        ends
+    } else {
+        {
+            let [peer, near] = ends;
+            [near, peer]
+        }
+    };
     nodes.host.start()?;
-    receiver.link.start()?;
-    sender.link.start()?;
+    receiver.start()?;
+    sender.start()?;
     let timeline = measure(workload, interrupt)?;
-    sender.link.stop()?;
-    receiver.link.stop()?;
+    sender.stop()?;
+    receiver.stop()?;
     nodes.host.stop()?;
 
-    let [sender_clock, receiver_clock, host_clock] = clocks;
-    let party = |end: &mut Endpoint, role, clock| -> Result<Party, NodeError> {
-        Ok(Party {
-            place: end.place,
-            role,
-            identity: end.link.identity().clone(),
-            clock,
-            interface: Some(end.interface.clone()),
-            report: end.link.collect()?,
-        })
-    };
-    let parties = vec![
-        party(sender, sending, sender_clock)?,
-        party(receiver, receiving, receiver_clock)?,
-        Party {
-            place: Place::Host,
-            role: Role::Observer,
-            identity: nodes.host.identity().clone(),
-            clock: host_clock,
-            interface: None,
-            report: nodes.host.collect()?,
-        },
-    ];
+    let [peer_clock, near_clock, host_clock] = clocks;
+    let mut parties =
+        vec![party(nodes.peer, at_peer, peer_clock)?, party(nodes.near, at_near, near_clock)?];
+    if !towards_guest {
+        parties.reverse();
+    }
+    parties.push(Party {
+        place: Place::Host,
+        role: Role::Observer,
+        purpose: Purpose::Measured,
+        further_legs: Vec::new(),
+        identity: nodes.host.identity().clone(),
+        clock: host_clock,
+        interface: None,
+        report: nodes.host.collect()?,
+    });
     Ok(Measured { timeline, parties })
 }
 
+/// One end of the path, for as long as loads are made ready.
+#[derive(Debug)]
+pub struct Side<'a> {
+    /// Its node.
+    pub link: &'a mut NodeLink,
+    /// Its address on the path.
+    pub address: IpAddr,
+}
+
+/// Makes every load ready at both ends; what each end's part is, in the order of its counters.
+///
+/// # Errors
+/// When an end cannot.
+pub fn prepare<'a>(
+    mut peer: Side<'a>,
+    mut near: Side<'a>,
+    workload: &Workload,
+) -> Result<[Vec<Leg>; 2], NodeError> {
+    let background = workload.background_load();
+    let loads = [(Purpose::Measured, Some(workload)), (Purpose::Background, background.as_ref())];
+    let [mut at_peer, mut at_near] = [Vec::new(), Vec::new()];
+    for (purpose, load) in loads {
+        let Some(load) = load else { continue };
+        for way in load.direction.ways() {
+            let (peer, near) = ((&mut peer, &mut at_peer), (&mut near, &mut at_near));
+            let ((sender, sent), (receiver, received)) =
+                if *way == Direction::FromGuest { (near, peer) } else { (peer, near) };
+            let receiving = Role::Receiver { bind: receiver.address };
+            let port = receiver.link.prepare(part(receiving, load, vec![]))?;
+            let address = SocketAddr::new(receiver.address, port.unwrap_or(0));
+            let sending = Role::Sender { peer: address };
+            sender.link.prepare(part(sending, load, vec![]))?;
+            received.push(Leg { purpose, role: receiving });
+            sent.push(Leg { purpose, role: sending });
+        }
+    }
+    Ok([at_peer, at_near])
+}
+
+fn party(end: &mut Endpoint, legs: Vec<Leg>, clock: ClockRelation) -> Result<Party, NodeError> {
+    let mut legs = legs.into_iter();
+    let first = legs.next().unwrap_or(Leg { purpose: Purpose::Measured, role: Role::Observer });
+    Ok(Party {
+        place: end.place,
+        role: first.role,
+        purpose: first.purpose,
+        further_legs: legs.collect(),
+        identity: end.link.identity().clone(),
+        clock,
+        interface: Some(end.interface.clone()),
+        report: end.link.collect()?,
+    })
+}
+
 /// What a node is told of its part.
-pub fn part(role: Role, workload: &Workload, processes: Vec<WatchedProcess>) -> Prepare {
+fn part(role: Role, workload: &Workload, processes: Vec<WatchedProcess>) -> Prepare {
     let planned = workload.warmup.as_duration() + workload.duration.as_duration();
     Prepare {
         role,
-        workload: workload.clone(),
+        workload: Box::new(workload.clone()),
         sample_interval: sample_interval(workload),
         processes,
         deadline: time_span(planned + LOST_CONDUCTOR),
@@ -148,7 +203,7 @@ pub fn fault_in(parties: &[Party]) -> Option<String> {
     parties.iter().find_map(|party| {
         let report: &NodeReport = &party.report;
         let place = party.place;
-        if let Some(reason) = report.load.as_ref().and_then(|load| load.ended_early.as_ref()) {
+        if let Some(reason) = report.loads().find_map(|load| load.ended_early.as_ref()) {
             return Some(format!("the load on the {place} ended early: {reason}"));
         }
         (report.samples.len() < 2).then(|| format!("the {place} took no samples"))

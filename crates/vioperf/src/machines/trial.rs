@@ -1,17 +1,16 @@
 //! One trial between two machines: prepare, start, watch, stop, collect. When one end goes, what the
 //! other has measured is kept.
 
-use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use vioperf_model::record::{ClockRelation, Party, Place, Timeline};
+use vioperf_model::record::{ClockRelation, Leg, Party, Place, Purpose, Timeline};
 use vioperf_model::sample::{NodeReport, Sample};
 use vioperf_model::wire::Role;
 use vioperf_model::workload::{Direction, Workload};
 
-use super::live::Live;
+use super::live::{EndNow, Live};
 use crate::conductor::node_link::{NodeError, NodeLink, monotonic_ns};
-use crate::conductor::trial::part;
+use crate::conductor::trial::{Side, prepare};
 use crate::interrupt::{Interrupt, Urgency};
 
 /// How often both ends are asked how far they are.
@@ -44,7 +43,7 @@ pub struct Conducted {
 /// One end in its part.
 struct Player<'a> {
     end: &'a mut End,
-    role: Role,
+    legs: Vec<Leg>,
     clock: ClockRelation,
     /// What it said while the load ran: all that is left of it when it goes.
     heard: Vec<Sample>,
@@ -60,17 +59,13 @@ pub fn conduct(
 ) -> Conducted {
     let nothing = |fault| Conducted { timeline: None, parties: Vec::new(), fault: Some(fault) };
     let (client, server) = ends;
-    let (sender, receiver) = match workload.direction {
-        Direction::ToGuest => (client, server),
-        Direction::FromGuest => (server, client),
-    };
-    let mut players = match begin(sender, receiver, workload) {
+    let mut players = match begin(client, server, workload) {
         Ok(players) => players,
         Err(fault) => return nothing(fault),
     };
     let (timeline, mut fault) = watch(&mut players, workload, interrupt, tell);
     // What was measured is fetched even when the user wants the end; a further signal ends that too.
-    let patience = interrupt.from_now_on();
+    let patience = interrupt.forgetting();
     for player in &mut players {
         player.end.link.set_interrupt(&patience);
         if !player.gone
@@ -84,22 +79,29 @@ pub fn conduct(
     Conducted { timeline: Some(timeline), parties: parties.into(), fault }
 }
 
-/// Until both have started, the receiver first.
+/// Until both have started, the receiver first: the sender comes first in what is given back.
 fn begin<'a>(
-    sender: &'a mut End,
-    receiver: &'a mut End,
+    client: &'a mut End,
+    server: &'a mut End,
     workload: &Workload,
 ) -> Result<[Player<'a>; 2], NodeError> {
-    let clocks = [sender.link.relate_clock()?, receiver.link.relate_clock()?];
-    let receiving = Role::Receiver { bind: receiver.address };
-    let port = receiver.link.prepare(part(receiving, workload, vec![]))?;
-    let sending = Role::Sender { peer: SocketAddr::new(receiver.address, port.unwrap_or(0)) };
-    sender.link.prepare(part(sending, workload, vec![]))?;
-    receiver.link.start()?;
-    sender.link.start()?;
-    let player = |end, role, clock| Player { end, role, clock, heard: Vec::new(), gone: false };
-    let [sender_clock, receiver_clock] = clocks;
-    Ok([player(sender, sending, sender_clock), player(receiver, receiving, receiver_clock)])
+    let clocks = [client.link.relate_clock()?, server.link.relate_clock()?];
+    let here = Side { address: client.address, link: &mut client.link };
+    let there = Side { address: server.address, link: &mut server.link };
+    let legs = prepare(here, there, workload)?;
+    let player = |end, legs, clock| Player { end, legs, clock, heard: Vec::new(), gone: false };
+    let ([at_client, at_server], [client_clock, server_clock]) = (legs, clocks);
+    let client = player(client, at_client, client_clock);
+    let server = player(server, at_server, server_clock);
+    let players = if workload.direction == Direction::FromGuest {
+        [server, client]
+    } else {
+        [client, server]
+    };
+    let [sender, receiver] = players;
+    receiver.end.link.start()?;
+    sender.end.link.start()?;
+    Ok([sender, receiver])
 }
 
 /// Waits for the end of the load, and looks at it each second.
@@ -135,8 +137,8 @@ fn watch(
             match ask_both(players) {
                 Ok([sender, receiver]) => {
                     let seconds = began.elapsed().as_secs_f64();
-                    let line = live.line(seconds, Some(&sender), Some(&receiver));
-                    if seconds >= LOOK.as_secs_f64() / 2.0 {
+                    let now = [players[0].now(&sender), players[1].now(&receiver)];
+                    if let Some(line) = live.line(seconds, &now) {
                         tell(line);
                     }
                 }
@@ -164,12 +166,21 @@ impl Player<'_> {
         Ok(sample)
     }
 
+    fn now<'s>(&'s self, sample: &'s Sample) -> EndNow<'s> {
+        let name = if self.end.place == Place::Client { "here" } else { "there" };
+        EndNow { name, legs: &self.legs, sample }
+    }
+
     fn into_party(mut self, fault: &mut Option<NodeError>) -> Party {
         let collected = if self.gone { None } else { self.collect(fault) };
         let report = collected.unwrap_or_else(|| self.what_was_heard());
+        let mut legs = self.legs.into_iter();
+        let first = legs.next().unwrap_or(Leg { purpose: Purpose::Measured, role: Role::Observer });
         Party {
             place: self.end.place,
-            role: self.role,
+            role: first.role,
+            purpose: first.purpose,
+            further_legs: legs.collect(),
             identity: self.end.link.identity().clone(),
             clock: self.clock,
             interface: None,

@@ -33,6 +33,7 @@ pub fn title(cell: &CellAnalysis) -> String {
     let way = match workload.direction {
         Direction::ToGuest => "to",
         Direction::FromGuest => "from",
+        Direction::Both => "to and from",
     };
     let streams = count(usize::from(workload.streams), "stream");
     format!("{kind}, {streams}, {way} {}", cell.path)
@@ -48,7 +49,7 @@ pub fn facts(cell: &CellAnalysis) -> Vec<(String, String)> {
         let sent = (measure.sent)(cell).unwrap_or(&cell.sender_bits_per_second);
         fact("Sent", known(sent, || with_interval(sent, measure.unit)));
     }
-    for extra in columns::of(cell.workload.kind).filter(|extra| extra.of_baseline) {
+    for extra in columns::of(&cell.workload).filter(|extra| extra.of_baseline) {
         // What was sent is said already.
         if let Some(metric) =
             extra.shown(cell).filter(|_| extra.name != "datagrams_sent_per_second")
@@ -109,16 +110,18 @@ fn tcp(cell: &CellAnalysis, fact: &mut impl FnMut(&str, String)) {
 fn cpu(cell: &CellAnalysis, fact: &mut impl FnMut(&str, String)) {
     let Some(between) = &cell.between else { return };
     let receives = match cell.direction {
-        Direction::ToGuest => "server",
-        Direction::FromGuest => "client",
+        Direction::ToGuest => Some("server"),
+        Direction::FromGuest => Some("client"),
+        Direction::Both => None,
     };
     let ends = [("CPU here", "client", &between.client), ("CPU there", "server", &between.server)];
     for (name, which, end) in ends {
-        let does = match (which == receives, cell.measure().unit) {
-            (true, Unit::Transactions) => "answering",
-            (false, Unit::Transactions) => "asking",
-            (true, _) => "receiving",
-            (false, _) => "sending",
+        let does = match (receives.map(|receives| receives == which), cell.measure().unit) {
+            (None, _) => "sending and receiving",
+            (Some(true), Unit::Transactions) => "answering",
+            (Some(false), Unit::Transactions) => "asking",
+            (Some(true), _) => "receiving",
+            (Some(false), _) => "sending",
         };
         fact(name, known(&end.machine.busy_percent_of_core, || used(end, does, cell.measure())));
     }

@@ -4,9 +4,7 @@
 use vioperf_analysis::measure::{Measure, Unit};
 use vioperf_analysis::result::{CellAnalysis, Metric, Percentile};
 use vioperf_analysis::wording::three_digits;
-use vioperf_model::workload::WorkloadKind::{
-    self, ConnectRate, PacketRate, RequestResponse, UdpStream,
-};
+use vioperf_model::workload::{Direction, Workload, WorkloadKind};
 
 use super::values::{NO_VALUE, mean, whole};
 
@@ -28,8 +26,8 @@ pub struct Extra {
     pub name: &'static str,
     /// Its head; a line break makes two lines of it on a terminal.
     pub title: &'static str,
-    /// The kinds that people are shown it of.
-    pub kinds: &'static [WorkloadKind],
+    /// Whether people are shown it of such a load.
+    pub is_of: fn(&Workload) -> bool,
     /// Where.
     pub place: Place,
     /// The metric.
@@ -40,16 +38,41 @@ pub struct Extra {
     pub of_baseline: bool,
 }
 
-const DATAGRAMS: &[WorkloadKind] = &[UdpStream, PacketRate];
-const REQUESTS: &[WorkloadKind] = &[RequestResponse, ConnectRate];
+fn is_udp_stream(load: &Workload) -> bool {
+    load.kind == WorkloadKind::UdpStream
+}
+
+fn is_packet_rate(load: &Workload) -> bool {
+    load.kind == WorkloadKind::PacketRate
+}
+
+fn is_of_datagrams(load: &Workload) -> bool {
+    is_udp_stream(load) || is_packet_rate(load)
+}
+
+fn is_request_response(load: &Workload) -> bool {
+    load.kind == WorkloadKind::RequestResponse
+}
+
+fn is_of_requests(load: &Workload) -> bool {
+    is_request_response(load) || load.kind == WorkloadKind::ConnectRate
+}
+
+fn goes_both_ways(load: &Workload) -> bool {
+    load.direction == Direction::Both
+}
+
+fn has_background(load: &Workload) -> bool {
+    load.background_load().is_some()
+}
 
 const fn extra(
     name: &'static str,
     title: &'static str,
-    kinds: &'static [WorkloadKind],
+    is_of: fn(&Workload) -> bool,
     metric: fn(&CellAnalysis) -> Option<&Metric>,
 ) -> Extra {
-    Extra { name, title, kinds, place: Place::Wide, metric, written: mean, of_baseline: true }
+    Extra { name, title, is_of, place: Place::Wide, metric, written: mean, of_baseline: true }
 }
 
 const fn narrow(extra: Extra) -> Extra {
@@ -63,63 +86,81 @@ const fn latency(extra: Extra) -> Extra {
 /// In the order in which they are shown.
 const ALL: &[Extra] = &[
     Extra {
+        written: bit_rate,
+        ..narrow(extra("to_guest_bits_per_second", "to\nguest", goes_both_ways, |c| {
+            Some(&c.both_ways.as_ref()?.to_guest_bits_per_second)
+        }))
+    },
+    Extra {
+        written: bit_rate,
+        ..narrow(extra("from_guest_bits_per_second", "from\nguest", goes_both_ways, |c| {
+            Some(&c.both_ways.as_ref()?.from_guest_bits_per_second)
+        }))
+    },
+    Extra {
+        written: bit_rate,
+        ..narrow(extra("background_bits_per_second", "back-\nground", has_background, |c| {
+            c.background_bits_per_second.as_ref()
+        }))
+    },
+    Extra {
         written: count_rate,
-        ..narrow(extra("datagrams_sent_per_second", "sent", &[PacketRate], |c| {
+        ..narrow(extra("datagrams_sent_per_second", "sent", is_packet_rate, |c| {
             Some(&c.datagrams.as_ref()?.sent_per_second)
         }))
     },
     Extra {
         written: count_rate,
-        ..extra("datagrams_received_per_second", "datagrams\nreceived", &[UdpStream], |c| {
+        ..extra("datagrams_received_per_second", "datagrams\nreceived", is_udp_stream, |c| {
             Some(&c.datagrams.as_ref()?.received_per_second)
         })
     },
-    narrow(extra("datagrams_lost_percent", "lost\n%", DATAGRAMS, |c| {
+    narrow(extra("datagrams_lost_percent", "lost\n%", is_of_datagrams, |c| {
         Some(&c.datagrams.as_ref()?.lost_percent)
     })),
     Extra {
         written: whole,
-        ..extra("receiver_socket_drops", "dropped by\nsockets", DATAGRAMS, |c| {
+        ..extra("receiver_socket_drops", "dropped by\nsockets", is_of_datagrams, |c| {
             Some(&c.datagrams.as_ref()?.socket_drops)
         })
     },
-    narrow(extra("jitter_us", "jitter\nµs", &[UdpStream], |c| {
+    narrow(extra("jitter_us", "jitter\nµs", is_udp_stream, |c| {
         Some(&c.datagrams.as_ref()?.jitter_us)
     })),
     Extra {
         written: whole,
-        ..extra("datagrams_duplicated", "dupli-\ncated", &[UdpStream], |c| {
+        ..extra("datagrams_duplicated", "dupli-\ncated", is_udp_stream, |c| {
             Some(&c.datagrams.as_ref()?.duplicated)
         })
     },
     Extra {
         written: whole,
-        ..extra("datagrams_reordered", "out of\norder", &[UdpStream], |c| {
+        ..extra("datagrams_reordered", "out of\norder", is_udp_stream, |c| {
             Some(&c.datagrams.as_ref()?.reordered)
         })
     },
-    extra("percent_of_wire_rate", "% of\nwire", &[PacketRate], |c| {
+    extra("percent_of_wire_rate", "% of\nwire", is_packet_rate, |c| {
         Some(&c.datagrams.as_ref()?.percent_of_wire_rate)
     }),
-    narrow(extra("latency_p50_us", "p50\nµs", REQUESTS, |c| us(c, "p50"))),
-    latency(extra("latency_p90_us", "p90\nµs", REQUESTS, |c| us(c, "p90"))),
-    narrow(extra("latency_p99_us", "p99\nµs", REQUESTS, |c| us(c, "p99"))),
-    latency(extra("latency_p99_9_us", "p99.9\nµs", REQUESTS, |c| us(c, "p99.9"))),
-    latency(extra("latency_p99_99_us", "p99.99\nµs", REQUESTS, |c| us(c, "p99.99"))),
-    latency(extra("latency_mean_us", "mean\nµs", REQUESTS, |c| {
+    narrow(extra("latency_p50_us", "p50\nµs", is_of_requests, |c| us(c, "p50"))),
+    latency(extra("latency_p90_us", "p90\nµs", is_of_requests, |c| us(c, "p90"))),
+    narrow(extra("latency_p99_us", "p99\nµs", is_of_requests, |c| us(c, "p99"))),
+    latency(extra("latency_p99_9_us", "p99.9\nµs", is_of_requests, |c| us(c, "p99.9"))),
+    latency(extra("latency_p99_99_us", "p99.99\nµs", is_of_requests, |c| us(c, "p99.99"))),
+    latency(extra("latency_mean_us", "mean\nµs", is_of_requests, |c| {
         Some(&c.transactions.as_ref()?.latency.mean_us)
     })),
-    latency(extra("latency_max_us", "max\nµs", REQUESTS, |c| {
+    latency(extra("latency_max_us", "max\nµs", is_of_requests, |c| {
         Some(&c.transactions.as_ref()?.latency.max_us)
     })),
-    added(narrow(extra("added_p50_us", "added\nto p50", REQUESTS, |c| added_us(c, "p50")))),
-    added(narrow(extra("added_p99_us", "added\nto p99", REQUESTS, |c| added_us(c, "p99")))),
-    added(latency(extra("added_mean_us", "added\nto mean", REQUESTS, |c| {
+    added(narrow(extra("added_p50_us", "added\nto p50", is_of_requests, |c| added_us(c, "p50")))),
+    added(narrow(extra("added_p99_us", "added\nto p99", is_of_requests, |c| added_us(c, "p99")))),
+    added(latency(extra("added_mean_us", "added\nto mean", is_of_requests, |c| {
         Some(&c.transactions.as_ref()?.latency.added_mean_us)
     }))),
     Extra {
         written: few,
-        ..latency(extra("timeouts", "timed\nout", &[RequestResponse], |c| {
+        ..latency(extra("timeouts", "timed\nout", is_request_response, |c| {
             Some(&c.transactions.as_ref()?.timeouts)
         }))
     },
@@ -147,6 +188,10 @@ fn added_us<'a>(cell: &'a CellAnalysis, name: &str) -> Option<&'a Metric> {
 
 fn count_rate(metric: &Metric) -> String {
     metric.mean().map_or_else(|| NO_VALUE.into(), |mean| Unit::Datagrams.short(mean))
+}
+
+fn bit_rate(metric: &Metric) -> String {
+    metric.mean().map_or_else(|| NO_VALUE.into(), |mean| Unit::Bits.short(mean))
 }
 
 /// A difference, with its sign.
@@ -186,9 +231,9 @@ pub fn all() -> &'static [Extra] {
     ALL
 }
 
-/// Those of a kind.
-pub fn of(kind: WorkloadKind) -> impl Iterator<Item = &'static Extra> {
-    ALL.iter().filter(move |extra| extra.kinds.contains(&kind))
+/// Those of a load.
+pub fn of(load: &Workload) -> impl Iterator<Item = &'static Extra> {
+    ALL.iter().filter(move |extra| (extra.is_of)(load))
 }
 
 /// What the numbers of such cells mean, as sentences; none for what needs no saying. `all`: of every

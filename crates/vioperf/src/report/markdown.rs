@@ -81,7 +81,7 @@ fn ranking(analysis: &RunAnalysis) -> String {
 
 fn workload(workload: &Workload<'_>) -> String {
     let measure = workload.measure();
-    let extras = columns::of(workload.kind()).map(Extra::head).collect::<Vec<_>>();
+    let extras = columns::of(workload.load()).map(Extra::head).collect::<Vec<_>>();
     let demand = measure.demand_heads.map(|head| head.replace('\n', " "));
     let title = measure.title.replace('\n', " ");
     let heads = [
@@ -113,7 +113,7 @@ fn row(cell: &CellAnalysis) -> String {
         let percent = &cell.percent_of_baseline;
         (mean(percent), interval(percent.summary.as_ref()), guest_demand)
     };
-    let extras = columns::of(cell.workload.kind).map(|extra| extra.field(cell));
+    let extras = columns::of(&cell.workload).map(|extra| extra.field(cell));
     let fields: Vec<String> = [escape(&cell.path), headline_with_interval(cell), percent, range]
         .into_iter()
         .chain(extras)

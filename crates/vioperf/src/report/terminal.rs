@@ -5,7 +5,7 @@ use vioperf_analysis::result::{
     CellAnalysis, EndFacts, Finding, MachineUse, Metric, QemuUse, Ranked, RunAnalysis, Severity,
 };
 use vioperf_analysis::wording::capitalised;
-use vioperf_model::workload::WorkloadKind;
+use vioperf_model::workload::{self, Direction};
 
 use super::between;
 use super::columns::{self, Extra, Place};
@@ -135,9 +135,9 @@ impl Page<'_> {
     }
 
     fn workload(&self, workload: &Workload<'_>) -> String {
-        let mut shown = narrow(workload.kind());
+        let mut shown = narrow(workload.load());
         if self.wide {
-            shown.extend(wide(workload.kind()));
+            shown.extend(wide(workload.load()));
         }
         let columns: Vec<Column> = shown.iter().map(|shown| shown.column).collect();
         let row = |cell: &&CellAnalysis| shown.iter().map(|shown| (shown.field)(cell)).collect();
@@ -296,8 +296,8 @@ fn extra(extra: &'static Extra) -> Shown {
 }
 
 /// What fits into 80 columns.
-fn narrow(kind: WorkloadKind) -> Vec<Shown> {
-    let measure = Measure::of(kind);
+fn narrow(load: &workload::Workload) -> Vec<Shown> {
+    let measure = Measure::of(load.kind);
     let mut columns = vec![
         shown(text("path"), |cell| cell.path.clone()),
         shown(number(measure.title), headline_with_interval),
@@ -305,11 +305,14 @@ fn narrow(kind: WorkloadKind) -> Vec<Shown> {
             if cell.is_baseline { "100".into() } else { mean(&cell.percent_of_baseline) }
         }),
     ];
-    columns.extend(columns::of(kind).filter(|extra| extra.place == Place::Narrow).map(extra));
-    if measure.unit != Unit::Transactions {
+    columns.extend(columns::of(load).filter(|extra| extra.place == Place::Narrow).map(extra));
+    // The wide table has the rest.
+    if measure.unit != Unit::Transactions && load.direction != Direction::Both {
         columns.extend(cpu());
     }
-    columns.push(demand(measure, 0));
+    if load.background_load().is_none() {
+        columns.push(demand(measure, 0));
+    }
     columns
 }
 
@@ -337,15 +340,15 @@ fn shown_metrics(cell: &CellAnalysis) -> impl Iterator<Item = &Metric> {
     let percent = (!cell.is_baseline).then_some(&cell.percent_of_baseline);
     let guest = cell.guest.as_ref().map(|guest| &guest.busy_percent_of_core);
     let demand = (cell.measure().demand)(cell).map(|demand| demand[0]);
-    let extras = columns::of(cell.workload.kind).filter(|extra| extra.place == Place::Narrow);
+    let extras = columns::of(&cell.workload).filter(|extra| extra.place == Place::Narrow);
     let extras = extras.filter_map(|extra| extra.shown(cell));
     let always = [cell.headline(), &cell.host.busy_percent_of_core];
     always.into_iter().chain(demand).chain(percent).chain(guest).chain(extras)
 }
 
 /// What there is beside, for those who ask.
-fn wide(kind: WorkloadKind) -> Vec<Shown> {
-    let measure = Measure::of(kind);
+fn wide(load: &workload::Workload) -> Vec<Shown> {
+    let measure = Measure::of(load.kind);
     let mut columns = vec![shown(number("95 %\nof baseline"), |cell| {
         let summary = cell.percent_of_baseline.summary;
         if cell.is_baseline { String::new() } else { interval(summary.as_ref()) }
@@ -358,7 +361,7 @@ fn wide(kind: WorkloadKind) -> Vec<Shown> {
     if measure.unit == Unit::Transactions {
         columns.extend(cpu());
     }
-    columns.extend(columns::of(kind).filter(|extra| extra.place != Place::Narrow).map(extra));
+    columns.extend(columns::of(load).filter(|extra| extra.place != Place::Narrow).map(extra));
     columns.extend([
         qemu("QEMU\nvCPU %", |q| &q.vcpu_percent_of_core),
         qemu("main\nloop %", |q| &q.main_loop_percent_of_core),

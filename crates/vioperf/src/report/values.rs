@@ -66,6 +66,8 @@ pub fn kind(kind: NicKind) -> &'static str {
 /// The cells that differ in nothing but the path: what can be compared side by side.
 #[derive(Debug)]
 pub struct Workload<'a> {
+    /// Their load.
+    load: &'a workload::Workload,
     /// What they share (`towards the guest, 4 streams`).
     pub title: String,
     /// The baseline first, then as in the ranking.
@@ -75,12 +77,12 @@ pub struct Workload<'a> {
 impl Workload<'_> {
     /// What its cells are measured by.
     pub fn measure(&self) -> &'static Measure {
-        Measure::of(self.kind())
+        Measure::of(self.load.kind)
     }
 
-    /// The kind of its load.
-    pub fn kind(&self) -> workload::WorkloadKind {
-        self.cells.first().map_or(workload::WorkloadKind::TcpStream, |cell| cell.workload.kind)
+    /// What its cells are loaded with.
+    pub fn load(&self) -> &workload::Workload {
+        self.load
     }
 }
 
@@ -115,11 +117,15 @@ pub fn workloads(analysis: &RunAnalysis) -> Vec<Workload<'_>> {
     };
     let titled = |(key, _): &(Key<'_>, Vec<&'_ CellAnalysis>)| title(key);
     let titles: Vec<String> = groups.iter().map(titled).collect();
-    let sorted = groups.into_iter().map(|(_, mut cells)| {
+    let sorted = groups.into_iter().map(|((_, _, load), mut cells)| {
         cells.sort_by_key(|cell| rank(cell));
-        cells
+        (load, cells)
     });
-    titles.into_iter().zip(sorted).map(|(title, cells)| Workload { title, cells }).collect()
+    titles
+        .into_iter()
+        .zip(sorted)
+        .map(|(title, (load, cells))| Workload { load, title, cells })
+        .collect()
 }
 
 /// Of what the run's paths keep a part.

@@ -3,8 +3,11 @@
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use vioperf_analysis::wording::{count, three_digits};
+use vioperf_model::record::{Leg, Purpose};
 use vioperf_model::sample::Sample;
 use vioperf_model::wire::{
     Prepare, Request, Response, Role, WireError, read_frame, read_frame_within, write_frame,
@@ -14,9 +17,8 @@ use super::Shared;
 use crate::conductor::channel::{Bounded, Channel, is_interrupt};
 use crate::interrupt::{Interrupt, Urgency};
 use crate::machines::client::Verdict;
-use crate::machines::live::{Live, WhoseSample};
+use crate::machines::live::{EndNow, Live};
 use crate::machines::own_node::OwnNode;
-use std::sync::atomic::Ordering;
 
 /// A client that asks nothing for so long while its load runs has gone: it asks every second.
 const SILENT_WHILE_RUNNING: Duration = Duration::from_secs(10);
@@ -34,15 +36,15 @@ pub(super) struct Session<'a> {
     from: SocketAddr,
     local: SocketAddr,
     number: u32,
-    /// The load that runs, and since when.
     running: Option<Running>,
-    prepared: Option<Prepare>,
+    prepared: Vec<Prepare>,
 }
 
+/// A load that runs.
 struct Running {
     since: Instant,
     live: Live,
-    role: WhoseSample,
+    legs: Vec<Leg>,
     last: Option<Sample>,
 }
 
@@ -66,7 +68,7 @@ impl<'a> Session<'a> {
         local: SocketAddr,
     ) -> Self {
         let number = shared.next_number.fetch_add(1, Ordering::Relaxed);
-        Self { shared, channel, from, local, number, running: None, prepared: None }
+        Self { shared, channel, from, local, number, running: None, prepared: Vec::new() }
     }
 
     pub(super) fn serve(mut self) {
@@ -190,51 +192,67 @@ impl<'a> Session<'a> {
     fn observe(&mut self, request: &Request, response: &Response) {
         match (request, response) {
             (_, Response::Failed { message }) => self.note(format_args!("failed: {message}")),
-            (Request::Prepare(part), _) => self.prepared = Some(part.clone()),
-            (Request::Start, _) => {
-                let Some(part) = self.prepared.take() else { return };
-                let (role, verb) = match part.role {
-                    Role::Sender { .. } => (WhoseSample::Sender, "sends"),
-                    Role::Receiver { .. } | Role::Observer => (WhoseSample::Receiver, "receives"),
-                };
-                let workload = &part.workload;
-                let streams = vioperf_analysis::wording::count(workload.streams.into(), "stream");
-                let kind = workload.kind.name();
-                self.note(format_args!("{kind}, {streams}, for {}: {verb}", workload.duration));
-                let live = Live::new(workload.kind);
-                self.running = Some(Running { since: Instant::now(), live, role, last: None });
-            }
+            (Request::Prepare(part), _) => self.prepared.push(part.clone()),
+            (Request::Start, _) => self.begins(),
             (Request::Progress, Response::Progress(sample)) => {
-                let Some(running) = &mut self.running else { return };
-                let line = running.line(sample);
-                self.note(line);
+                if let Some(line) = self.running.as_mut().and_then(|running| running.line(sample)) {
+                    self.note(line);
+                }
             }
-            (Request::Stop, _) => self.running = None,
+            (Request::Stop, _) => {
+                self.running = None;
+                self.prepared.clear();
+            }
             (Request::Collect { from_sample: 0 }, Response::Report { report, .. }) => {
-                if let Some(reason) = report.load.as_ref().and_then(|l| l.ended_early.as_ref()) {
+                if let Some(reason) = report.loads().find_map(|load| load.ended_early.as_ref()) {
                     self.note(format_args!("the load ended early: {reason}"));
                 }
             }
             _ => {}
         }
     }
+
+    fn begins(&mut self) {
+        let Some(first) = self.prepared.first() else { return };
+        let workload = &first.workload;
+        let streams = count(usize::from(workload.streams), "stream");
+        let does: Vec<&str> = self
+            .prepared
+            .iter()
+            .map(|part| match part.role {
+                Role::Sender { .. } => "sends",
+                Role::Receiver { .. } => "receives",
+                Role::Observer => "observes",
+            })
+            .collect();
+        let (kind, duration) = (workload.kind.name(), workload.duration);
+        self.note(format_args!("{kind}, {streams}, for {duration}: {}", does.join(" and ")));
+        // What another kind of load moves beside is not what is measured.
+        let leg = |part: &Prepare| {
+            let measured = part.workload.kind == workload.kind;
+            let purpose = if measured { Purpose::Measured } else { Purpose::Background };
+            Leg { purpose, role: part.role }
+        };
+        let legs = self.prepared.iter().map(leg).collect();
+        let live = Live::new(workload.kind);
+        self.running = Some(Running { since: Instant::now(), live, legs, last: None });
+    }
 }
 
 impl Running {
-    fn line(&mut self, sample: &Sample) -> String {
+    fn line(&mut self, sample: &Sample) -> Option<String> {
         let seconds = self.since.elapsed().as_secs_f64();
-        let (sender, receiver) = match self.role {
-            WhoseSample::Sender => (Some(sample), None),
-            WhoseSample::Receiver => (None, Some(sample)),
-        };
-        let line = self.live.line(seconds, sender, receiver);
+        let now = EndNow { name: "", legs: &self.legs, sample };
+        let line = self.live.line(seconds, &[now]);
         self.last = Some(sample.clone());
         line
     }
 
     fn so_far(&self) -> Option<String> {
-        let load = self.last.as_ref()?.load.as_ref()?;
-        let bytes = vioperf_model::units::ByteSize::from_bytes(load.bytes);
-        Some(format!("{bytes} in {:.1} s", self.since.elapsed().as_secs_f64()))
+        let sample = self.last.as_ref()?;
+        let moved = sample.load.iter().chain(&sample.further_loads).map(|load| load.bytes);
+        let gigabytes = moved.fold(0, u64::saturating_add) as f64 / 1e9;
+        let seconds = self.since.elapsed().as_secs_f64();
+        Some(format!("{} GB in {seconds:.1} s", three_digits(gigabytes)))
     }
 }

@@ -191,7 +191,7 @@ pub fn table(workload: &Workload<'_>) -> Markup {
     if workload.cells.iter().all(|cell| cell.transactions.is_none()) {
         return html! {};
     }
-    let shown: Vec<&Extra> = columns::of(workload.kind()).collect();
+    let shown: Vec<&Extra> = columns::of(workload.load()).collect();
     let metrics =
         workload.cells.iter().flat_map(|cell| shown.iter().filter_map(|extra| extra.shown(cell)));
     html! {

@@ -110,7 +110,7 @@ fn told_apart(told_apart: Option<bool>) -> &'static str {
 /// What is measured, and what it costs.
 pub fn throughput(workload: &Workload<'_>) -> Markup {
     let measure = workload.measure();
-    let extras: Vec<&Extra> = columns::of(workload.kind())
+    let extras: Vec<&Extra> = columns::of(workload.load())
         .filter(|extra| measure.unit != Unit::Transactions && extra.place != Place::Latency)
         .collect();
     let metrics = workload.cells.iter().flat_map(|cell| {

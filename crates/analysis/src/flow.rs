@@ -1,0 +1,201 @@
+//! The loads of a trial, each with its two ends.
+
+use vioperf_model::record::{Party, Place, Purpose, TrialRecord};
+use vioperf_model::sample::LoadOutcome;
+use vioperf_model::wire::Role;
+use vioperf_model::workload::Direction;
+
+use crate::measure::{Measure, Truth, Unit};
+use crate::window::{Absent, Reading, Window};
+
+/// A party's part in one load, with its samples inside the window, or why there are none.
+pub(crate) struct View<'a> {
+    /// The party.
+    pub(crate) party: Option<&'a Party>,
+    /// Which of its legs.
+    leg: usize,
+    window: Result<Window<'a>, Absent>,
+}
+
+impl<'a> View<'a> {
+    fn of_leg(trial: &'a TrialRecord, who: &'static str, party: &'a Party, leg: usize) -> Self {
+        let window = Window::cut(party, trial.timeline.as_ref())
+            .map_err(|reason| Absent::from(format!("{who}: {reason}")));
+        Self { party: Some(party), leg, window }
+    }
+
+    fn missing(who: &'static str) -> Self {
+        let window = Err(format!("{who}: not in the record").into());
+        Self { party: None, leg: 0, window }
+    }
+
+    /// Of whoever is there, whatever it does.
+    pub(crate) fn of_place(trial: &'a TrialRecord, who: &'static str, place: Place) -> Self {
+        let party = trial.parties.iter().find(|party| party.place == place);
+        party.map_or_else(|| Self::missing(who), |party| Self::of_leg(trial, who, party, 0))
+    }
+
+    /// How its load ended.
+    pub(crate) fn outcome(&self) -> Option<&'a LoadOutcome> {
+        self.party?.report.load_of_leg(self.leg)
+    }
+
+    /// Its samples.
+    pub(crate) fn window(&self) -> Result<&Window<'a>, Absent> {
+        self.window.as_ref().map_err(Clone::clone)
+    }
+}
+
+/// Both ends of one load that goes one way.
+pub(crate) struct Flow<'a> {
+    /// Which way payload, or requests, go.
+    pub(crate) direction: Direction,
+    /// Who sends, or asks.
+    pub(crate) sender: View<'a>,
+    /// Who receives, or answers.
+    pub(crate) receiver: View<'a>,
+}
+
+/// A leg of a trial, and where its counters are.
+type Placed<'a> = (&'a Party, usize, Role);
+
+impl<'a> Flow<'a> {
+    /// The flows of a trial that are there for that purpose, at least one: a record that lacks an end
+    /// has a reason at it.
+    pub(crate) fn all(trial: &'a TrialRecord, purpose: Purpose) -> Vec<Self> {
+        let legs = trial.parties.iter().flat_map(|party| {
+            let numbered = party.legs().enumerate().filter(|(_, leg)| leg.purpose == purpose);
+            numbered.map(move |(number, leg)| (party, number, leg.role))
+        });
+        let (senders, rest): (Vec<_>, Vec<Placed<'_>>) =
+            legs.partition(|(_, _, role)| matches!(role, Role::Sender { .. }));
+        let mut receivers: Vec<Placed<'_>> = rest;
+        receivers.retain(|(_, _, role)| matches!(role, Role::Receiver { .. }));
+        let mut flows = Vec::new();
+        for sender in senders {
+            let other = receivers.iter().position(|receiver| receiver.0.place != sender.0.place);
+            flows.push(Self::of(trial, Some(sender), other.map(|at| receivers.remove(at))));
+        }
+        flows.extend(receivers.into_iter().map(|receiver| Self::of(trial, None, Some(receiver))));
+        if flows.is_empty() && purpose == Purpose::Measured {
+            flows.push(Self::of(trial, None, None));
+        }
+        flows
+    }
+
+    fn of(
+        trial: &'a TrialRecord,
+        sender: Option<Placed<'a>>,
+        receiver: Option<Placed<'a>>,
+    ) -> Self {
+        let from_peer = match (sender, receiver) {
+            (Some((party, ..)), _) => is_peer(party),
+            (None, Some((party, ..))) => !is_peer(party),
+            (None, None) => true,
+        };
+        let view = |who, placed: Option<Placed<'a>>| match placed {
+            Some((party, leg, _)) => View::of_leg(trial, who, party, leg),
+            None => View::missing(who),
+        };
+        Self {
+            direction: if from_peer { Direction::ToGuest } else { Direction::FromGuest },
+            sender: view("sender", sender),
+            receiver: view("receiver", receiver),
+        }
+    }
+
+    /// How fast it moved, as the one tells whose counters are the truth.
+    pub(crate) fn headline(&self, measure: &Measure) -> Reading {
+        let view = match measure.truth {
+            Truth::Receiver => &self.receiver,
+            Truth::Sender => &self.sender,
+        };
+        view.rate(measure.unit)
+    }
+}
+
+/// Between two machines it is the server that directions call the guest.
+fn is_peer(party: &Party) -> bool {
+    [Place::Peer, Place::Client].contains(&party.place)
+}
+
+impl View<'_> {
+    /// How fast the load moved at that end.
+    pub(crate) fn rate(&self, unit: Unit) -> Reading {
+        let window = self.window()?;
+        let (counter, factor) = unit.counter();
+        let count =
+            window.increase("load", |sample| sample.load_of_leg(self.leg).and_then(counter))?;
+        Ok(count as f64 * factor / window.seconds)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use vioperf_model::record::Leg;
+    use vioperf_model::workload::WorkloadKind;
+
+    use super::*;
+    use crate::testing::Synthetic;
+
+    /// A trial towards the guest, to which as much is added the other way.
+    fn both_ways() -> TrialRecord {
+        let mut trial = Synthetic::calm_kvm().trials.remove(0);
+        let roles = [trial.parties[1].role, trial.parties[0].role];
+        for (party, role) in trial.parties.iter_mut().zip(roles) {
+            party.further_legs.push(Leg { purpose: Purpose::Measured, role });
+            for sample in &mut party.report.samples {
+                sample.further_loads.extend(sample.load);
+            }
+        }
+        trial
+    }
+
+    #[test]
+    fn each_way_is_a_flow_and_the_headline_is_both() {
+        let one_way = Synthetic::calm_kvm().trials.remove(0);
+        let measure = Measure::of(WorkloadKind::TcpStream);
+        let one = crate::rates::headline(&one_way, measure).unwrap();
+        let trial = both_ways();
+        let flows = Flow::all(&trial, Purpose::Measured);
+        assert_eq!(flows.len(), 2);
+        assert_ne!(flows[0].direction, flows[1].direction);
+        for flow in &flows {
+            let [sender, receiver] = [&flow.sender, &flow.receiver].map(|view| view.party.unwrap());
+            assert_ne!(sender.place, receiver.place);
+            assert_eq!(flow.direction == Direction::ToGuest, sender.place == Place::Peer);
+            assert_eq!(flow.headline(measure), Ok(one));
+        }
+        assert_eq!(crate::rates::headline(&trial, measure), Ok(2.0 * one));
+    }
+
+    #[test]
+    fn a_background_is_not_part_of_what_is_measured() {
+        let mut trial = both_ways();
+        let one = {
+            let flows = Flow::all(&trial, Purpose::Measured);
+            flows[0].receiver.rate(Unit::Bits).unwrap()
+        };
+        for party in &mut trial.parties {
+            party.further_legs.iter_mut().for_each(|leg| leg.purpose = Purpose::Background);
+        }
+        assert_eq!(Flow::all(&trial, Purpose::Measured).len(), 1);
+        let background = Flow::all(&trial, Purpose::Background);
+        assert_eq!(background.len(), 1);
+        assert_eq!(background[0].receiver.rate(Unit::Bits), Ok(one));
+        assert_eq!(crate::rates::headline(&trial, Measure::of(WorkloadKind::TcpStream)), Ok(one));
+    }
+
+    #[test]
+    fn an_end_that_is_missing_has_a_reason() {
+        let mut trial = Synthetic::calm_kvm().trials.remove(0);
+        trial.parties.retain(|party| !matches!(party.role, Role::Receiver { .. }));
+        let flows = Flow::all(&trial, Purpose::Measured);
+        assert_eq!(flows.len(), 1);
+        assert!(flows[0].sender.rate(Unit::Bits).is_ok());
+        assert!(flows[0].receiver.rate(Unit::Bits).unwrap_err().contains("not in the record"));
+        trial.parties.clear();
+        assert_eq!(Flow::all(&trial, Purpose::Measured).len(), 1);
+        assert!(Flow::all(&trial, Purpose::Background).is_empty());
+    }
+}
