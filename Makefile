@@ -4,7 +4,7 @@ CARGO ?= cargo
 AGENT_TARGET := x86_64-unknown-linux-musl
 VIOPERF := target/release/vioperf
 
-.PHONY: run test build agent setup lint fmt deny dist clean
+.PHONY: run test bench build agent setup lint fmt deny dist clean
 
 # Measures what each virtual NIC keeps of the host's own path; first installs what is missing.
 run: setup
@@ -18,6 +18,16 @@ test: setup
 	@$(MAKE) --no-print-directory build
 	@$(VIOPERF) kernel fetch --if-needed
 	$(CARGO) test --locked --workspace --no-fail-fast -- --test-threads=1
+
+# vioperf and its peers side by side, on this machine; writes docs/benchmarks.md in a quarter of an
+# hour. CONTESTS=tcp,udp holds some (and writes beside the build instead), RUNS=9 takes more rounds.
+# A newer iperf3, netperf and neper take part where they are on PATH.
+bench:
+	@scripts/setup bench
+	@$(MAKE) --no-print-directory build
+	$(CARGO) build --locked --release --package vioperf-bench
+	target/release/vioperf-bench --out $(if $(CONTESTS),target,docs)/benchmarks.md \
+		$(if $(CONTESTS),--contests $(CONTESTS)) $(if $(RUNS),--runs $(RUNS)) $(if $(SECONDS_EACH),--seconds $(SECONDS_EACH))
 
 build: agent
 	$(CARGO) build --locked --release --package vioperf

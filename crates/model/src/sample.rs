@@ -196,9 +196,39 @@ pub struct LoadOutcome {
     /// Requests of an open loop that were due but never sent, as too many were under way at the end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_sent: Option<u64>,
+    /// The smallest buffers that any of its sockets had at the end, as the kernel tells them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub socket_buffers: Option<SocketBuffers>,
+    /// What became of payload that was sent with `MSG_ZEROCOPY`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub zerocopy: Option<ZerocopyOutcome>,
     /// Why the load ended before it was told to, if it did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_early: Option<String>,
+}
+
+/// Sizes of a socket's two buffers in bytes: twice what an application asked for, as the kernel
+/// doubles it for its own bookkeeping (`SO_SNDBUF`, `SO_RCVBUF`, socket(7)). Where nothing was asked
+/// for, those of TCP are what the kernel's tuning came to.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SocketBuffers {
+    /// Of the send buffer.
+    pub send_bytes: u64,
+    /// Of the receive buffer.
+    pub receive_bytes: u64,
+}
+
+/// What the kernel told about sends with `MSG_ZEROCOPY`
+/// (Documentation/networking/msg_zerocopy.rst).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ZerocopyOutcome {
+    /// Calls.
+    pub sent: u64,
+    /// Of them, those whose payload the kernel needs no more.
+    pub completed: u64,
+    /// Of the completed, those whose payload it copied all the same, as it does on every path that
+    /// ends on this machine.
+    pub copied: u64,
 }
 
 /// What became of numbered datagrams: of all that were sent, where the sender could tell their
@@ -260,6 +290,9 @@ pub struct TcpStreamInfo {
     pub retransmissions: u32,
     /// Bytes acknowledged by the peer.
     pub bytes_acked: u64,
+    /// MTU of the path as TCP knows it (`tcpi_pmtu`), in bytes.
+    #[serde(default)]
+    pub path_mtu_bytes: u32,
 }
 
 /// What an interface really is and has: what the trial was run with, not what was asked for.

@@ -1,13 +1,18 @@
 //! The loads: what they have in common, and the table that finds one by its kind.
 
 mod connect_rate;
+mod connections;
 mod control;
 mod datagram;
 mod histogram;
+mod open_files;
 mod packet_rate;
 mod request_response;
+mod schedule;
+mod socket_options;
 mod tcp_info;
 mod tcp_stream;
+mod threads;
 mod udp_stream;
 
 use std::io;
@@ -86,6 +91,8 @@ pub(crate) enum LoadError {
         "the kernel refuses the socket option {option}: {source}; do without it, or use a newer kernel"
     )]
     Refused { option: &'static str, source: io::Error },
+    #[error("the kernel refuses {option} = {value}: {source}; {advice}")]
+    Option { option: &'static str, value: String, source: io::Error, advice: &'static str },
     #[error("cannot accept connection {number} of {streams}: {source}")]
     Accept { number: usize, streams: usize, source: io::Error },
     #[error(

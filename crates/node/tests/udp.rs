@@ -13,7 +13,7 @@ use nodes::{
 };
 use vioperf_model::sample::{InterfaceCounters, LoadCounters, NodeReport};
 use vioperf_model::units::{BitRate, ByteSize, TimeSpan};
-use vioperf_model::wire::{Prepare, Request, Role};
+use vioperf_model::wire::{Prepare, Request, Response, Role};
 use vioperf_model::workload::{Receivers, Workload, WorkloadKind};
 
 /// Ethernet, IPv4 and UDP headers.
@@ -40,6 +40,38 @@ fn on_interface(report: &NodeReport, name: &str) -> InterfaceCounters {
         tx_bytes: last.tx_bytes - first.tx_bytes,
         ..InterfaceCounters::default()
     }
+}
+
+#[test]
+fn a_path_that_swallows_long_datagrams_is_told_with_the_length_that_passes() {
+    let (mut nodes, _) = connected_pair();
+    // A veth drops what is longer than its peer's MTU, without a word: a black hole.
+    let mut narrow = interface("right", RECEIVER_ADDRESS);
+    narrow.mtu = 1000;
+    nodes[1].must(&Request::ConfigureInterface(narrow));
+    // A frame may be 4 bytes longer than MTU and header: a VLAN tag. IPv4 and UDP take 28 bytes.
+    let longest = 1000 + 4 - 28;
+    prepare_both(
+        &mut nodes,
+        |prepare| *prepare.workload = load(WorkloadKind::UdpStream, longest),
+        1,
+    );
+    for node in &mut nodes {
+        node.must(&Request::Stop);
+    }
+    let [sender, receiving] = &mut nodes;
+    let workload = load(WorkloadKind::UdpStream, 1300);
+    let Response::Ready { port: Some(port) } =
+        receiving.must(&Request::Prepare(part(receiver(), workload.clone())))
+    else {
+        panic!("no port");
+    };
+    let peer = format!("{RECEIVER_ADDRESS}:{port}").parse().unwrap();
+    let message = sender.must_fail(&Request::Prepare(part(Role::Sender { peer }, workload)));
+    let passes = message.split("at most ").nth(1).and_then(|rest| rest.split(' ').next());
+    let passes: u64 = passes.unwrap().parse().unwrap();
+    assert!(message.contains("1300 B"), "{message}");
+    assert!((longest - 4..=longest).contains(&passes), "{message}");
 }
 
 fn ended_early(report: &NodeReport) -> Option<String> {

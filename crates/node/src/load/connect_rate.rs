@@ -12,6 +12,7 @@ mod serving;
 mod visiting;
 
 use std::net::{TcpListener, TcpStream};
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -20,9 +21,12 @@ use vioperf_model::sample::{LoadOutcome, StreamOutcome};
 use vioperf_model::wire::Role;
 use vioperf_model::workload::{Transport, Workload};
 
+use super::connections::{connect_all, listen, reset};
 use super::histogram::export;
-use super::request_response::{STACK_BYTES, Sizes, stream_buffer};
-use super::tcp_stream::sockets::{Buffer, allow_open_files, connect_all, listen, reset};
+use super::open_files::allow_open_files;
+use super::request_response::{Sizes, stream_buffer};
+use super::socket_options::{SocketOptions, smallest_buffers};
+use super::threads::{Threads, join_all};
 use super::{Load, LoadControl, LoadError};
 use crate::clock::monotonic_ns;
 use serving::{Hosts, Serving};
@@ -35,6 +39,7 @@ const CONNECT_WITHIN: Duration = Duration::from_secs(10);
 pub(crate) struct ConnectRate {
     control: Arc<LoadControl>,
     plan: Plan,
+    threads: Threads,
     port: Option<u16>,
     stage: Stage,
 }
@@ -46,7 +51,7 @@ struct Plan {
     sizes: Sizes,
     buffer_bytes: usize,
     warmup_ns: u64,
-    socket_buffer: Option<vioperf_model::units::ByteSize>,
+    socket_options: SocketOptions,
 }
 
 enum Stage {
@@ -57,7 +62,7 @@ enum Stage {
     Visiting(Vec<JoinHandle<Visited>>),
     Serving {
         threads: Vec<JoinHandle<StreamOutcome>>,
-        _listener: Option<Arc<TcpListener>>,
+        listener: Option<Arc<TcpListener>>,
     },
     /// The port stays open until the load is dropped: until then the sender is not refused.
     Ended {
@@ -82,52 +87,28 @@ impl ConnectRate {
             sizes,
             buffer_bytes: stream_buffer(sizes, streams),
             warmup_ns: warmup_ns.unwrap_or(u64::MAX),
-            socket_buffer: workload.socket_buffer,
+            socket_options: SocketOptions::of(workload),
         };
         allow_open_files(streams);
         let control = Arc::new(LoadControl::new(streams)?.counting_transactions());
         let (port, listener) = match *role {
             Role::Sender { peer } => {
                 // Only to know that somebody is there: it is taken back at once.
-                let probes = connect_all(peer, 1, None, CONNECT_WITHIN)?;
+                let probes = connect_all(peer, 1, &plan.socket_options, CONNECT_WITHIN)?;
                 probes.iter().for_each(|probe: &TcpStream| reset(probe));
                 (None, None)
             }
             Role::Receiver { bind } => {
-                let buffer = workload.socket_buffer.map(|size| (Buffer::Receive, size));
-                let (listener, port) = listen(bind, streams + 1, buffer)?;
+                // Accepted connections inherit all of it: that costs no system call a connection.
+                let options = plan.socket_options.clone().without_delay();
+                let (listener, port) = listen(bind, streams + 1, &options)?;
                 serving::adopt(&listener)?;
                 (Some(port), Some(Arc::new(listener)))
             }
             Role::Observer => return Err(refused("role", "observer", "it connects to nobody")),
         };
-        Ok(Self { control, plan, port, stage: Stage::Ready { role: *role, listener } })
-    }
-
-    fn spawn<T: Send + 'static>(
-        &self,
-        index: usize,
-        work: impl FnOnce(&LoadControl) -> T + Send + 'static,
-    ) -> Result<JoinHandle<T>, LoadError> {
-        let control = self.control.clone();
-        std::thread::Builder::new()
-            .name(format!("load-{index}"))
-            .stack_size(STACK_BYTES)
-            .spawn(move || work(&control))
-            .map_err(LoadError::system("create a thread"))
-    }
-
-    /// Joins threads; a thread that died is told.
-    fn join<T>(&self, threads: Vec<JoinHandle<T>>) -> Vec<T> {
-        let joined = threads.into_iter().map(JoinHandle::join);
-        joined
-            .filter_map(|outcome| {
-                if outcome.is_err() {
-                    self.control.note_early_end("a thread of the load died".to_owned());
-                }
-                outcome.ok()
-            })
-            .collect()
+        let threads = Threads::of(role, workload)?;
+        Ok(Self { control, plan, threads, port, stage: Stage::Ready { role: *role, listener } })
     }
 
     fn spawn_all(
@@ -141,7 +122,7 @@ impl ConnectRate {
             let visiting = numbers.map(|number| {
                 let plan = self.plan.clone();
                 let stream = Visiting::new(number, peer, plan, measured_from_ns)?;
-                self.spawn(number, move |control| stream.run(control))
+                self.threads.spawn(number, &self.control, move |control| stream.run(control))
             });
             return visiting.collect::<Result<_, _>>().map(Stage::Visiting);
         }
@@ -149,10 +130,10 @@ impl ConnectRate {
         let serving = numbers.flat_map(|number| {
             let listener = listener?.clone();
             let stream = Serving::new(number, listener, self.plan.clone(), hosts.clone());
-            Some(self.spawn(number, move |control| stream.run(control)))
+            Some(self.threads.spawn(number, &self.control, move |control| stream.run(control)))
         });
         let threads = serving.collect::<Result<_, _>>()?;
-        Ok(Stage::Serving { threads, _listener: listener.cloned() })
+        Ok(Stage::Serving { threads, listener: listener.cloned() })
     }
 }
 
@@ -186,25 +167,26 @@ impl Load for ConnectRate {
     fn end(&mut self) -> LoadOutcome {
         self.control.stop();
         let mut streams = vec![StreamOutcome::default(); self.plan.streams];
-        let mut latency = None;
+        let (mut latency, mut socket_buffers) = (None, None);
         match std::mem::replace(&mut self.stage, Stage::Ended { _listener: None }) {
             Stage::Visiting(threads) => {
-                let all = self.join(threads);
+                let all = join_all(threads, &self.control);
                 latency = Some(export(all.iter().map(|one| &one.latencies)));
                 for (place, one) in streams.iter_mut().zip(all) {
                     place.bytes = one.bytes;
                 }
             }
-            Stage::Serving { threads, _listener } => {
-                for (place, one) in streams.iter_mut().zip(self.join(threads)) {
+            Stage::Serving { threads, listener } => {
+                for (place, one) in streams.iter_mut().zip(join_all(threads, &self.control)) {
                     *place = one;
                 }
-                self.stage = Stage::Ended { _listener };
+                socket_buffers = smallest_buffers(listener.iter().map(|listener| listener.as_fd()));
+                self.stage = Stage::Ended { _listener: listener };
             }
             other => self.stage = other,
         }
         let ended_early = self.control.ended_early();
-        LoadOutcome { streams, latency, ended_early, ..LoadOutcome::default() }
+        LoadOutcome { streams, latency, socket_buffers, ended_early, ..LoadOutcome::default() }
     }
 }
 
@@ -212,8 +194,8 @@ impl Drop for ConnectRate {
     fn drop(&mut self) {
         self.control.stop();
         match std::mem::replace(&mut self.stage, Stage::Ended { _listener: None }) {
-            Stage::Visiting(threads) => drop(self.join(threads)),
-            Stage::Serving { threads, .. } => drop(self.join(threads)),
+            Stage::Visiting(threads) => drop(join_all(threads, &self.control)),
+            Stage::Serving { threads, .. } => drop(join_all(threads, &self.control)),
             Stage::Ready { .. } | Stage::Ended { .. } => {}
         }
     }

@@ -9,29 +9,34 @@ pub(super) mod batch;
 pub(super) mod hello;
 pub(super) mod outgoing;
 
+mod flows;
 mod incoming;
+mod listening;
 mod sockets;
+mod tally;
 
 use std::net::{SocketAddr, UdpSocket};
-use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use vioperf_model::sample::{DatagramOutcome, LoadOutcome, StreamOutcome};
+use vioperf_model::sample::LoadOutcome;
 use vioperf_model::wire::Role;
 use vioperf_model::workload::{Receivers, Workload};
 
 use super::control::ThreadCounters;
+use super::open_files::allow_open_files;
+use super::threads::{Threads, join_all};
 use super::{Load, LoadControl, LoadError};
-use crate::scheduling::normal_priority;
 use batch::ReceiveBatch;
+use flows::{open_flows, sent, tell_ends};
 use hello::Guests;
 use incoming::Incoming;
+use listening::{Listening, listen};
 use outgoing::Outgoing;
+pub(super) use tally::Arrived;
+use tally::received;
 
-/// How long a sender tries to reach its receiver.
-const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 /// How long Start waits for flows whose sender is ready already.
 const START_WITHIN: Duration = Duration::from_secs(2);
 /// The most payload that UDP over IPv4 can carry.
@@ -79,17 +84,6 @@ impl Ends<'_> {
     }
 }
 
-/// What one thread of a receiver has counted.
-#[derive(Debug, Default)]
-pub(super) struct Arrived {
-    /// Bytes of each flow.
-    pub(super) bytes: Vec<u64>,
-    /// What became of the numbered datagrams, one entry for each flow that was seen.
-    pub(super) numbered: Option<Vec<DatagramOutcome>>,
-    /// Datagrams that are not of this load.
-    pub(super) foreign: u64,
-}
-
 /// How the load's sockets shall be.
 pub(super) struct Shape {
     pub(super) payload_bytes: usize,
@@ -102,6 +96,7 @@ pub(super) struct Shape {
 pub(super) struct DatagramLoad<T> {
     control: Arc<LoadControl>,
     traffic: Arc<T>,
+    threads: Threads,
     streams: u16,
     port: Option<u16>,
     stage: Stage,
@@ -113,22 +108,6 @@ enum Stage {
     ReadyToReceive(Listening),
     Receiving(Listening, Vec<JoinHandle<Arrived>>),
     Ended,
-}
-
-/// A receiver's sockets, and who answers on them.
-struct Listening {
-    sockets: Arc<Vec<UdpSocket>>,
-    buffer_bytes: usize,
-    guests: Arc<Guests>,
-    threads: usize,
-    answering: Option<JoinHandle<()>>,
-    drops_before: Option<u64>,
-}
-
-impl Drop for Listening {
-    fn drop(&mut self) {
-        self.stop_answering();
-    }
 }
 
 impl<T: Traffic> DatagramLoad<T> {
@@ -143,17 +122,18 @@ impl<T: Traffic> DatagramLoad<T> {
             return Err(parameter("streams", &0, "at least 1 is needed"));
         }
         let traffic = Arc::new(traffic);
-        sockets::allow_open_files(streams);
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        allow_open_files(streams.into());
+        let threads = Threads::of(role, workload)?;
         let (control, port, stage) = match *role {
             Role::Sender { peer } => {
-                let threads = usize::from(streams).min(cores);
+                let threads = threads.count().min(streams.into());
                 let control = LoadControl::new(threads)?.counting_datagrams();
                 let flows = open_flows(peer, workload, shape, threads)?;
                 (Arc::new(control), None, Stage::ReadyToSend(flows))
             }
             Role::Receiver { bind } => {
-                let threads = if shape.receivers == Receivers::One { 1 } else { cores };
+                let one = shape.receivers == Receivers::One;
+                let threads = if one { 1 } else { threads.count() };
                 let control = Arc::new(LoadControl::new(threads)?.counting_datagrams());
                 let address = SocketAddr::new(bind, 0);
                 let (listening, port) = listen(address, workload, shape, threads, &control)?;
@@ -161,7 +141,7 @@ impl<T: Traffic> DatagramLoad<T> {
             }
             Role::Observer => return Err(parameter("role", &"observer", "it moves no payload")),
         };
-        Ok(Self { control, traffic, streams, port, stage })
+        Ok(Self { control, traffic, threads, streams, port, stage })
     }
 }
 
@@ -204,118 +184,19 @@ pub(super) fn flow_of(datagram: &[u8], token: u64) -> Option<u16> {
     (u64::from_be_bytes(*mark) == token).then_some(u16::from_be_bytes(*flow))
 }
 
-/// Opens the flows, dealt to threads; the receiver has answered on each.
-fn open_flows(
-    peer: SocketAddr,
-    workload: &Workload,
-    shape: &Shape,
-    threads: usize,
-) -> Result<Vec<Vec<Outgoing>>, LoadError> {
-    let deadline = Instant::now() + ANSWER_WITHIN;
-    let streams = usize::from(workload.streams);
-    let mut hands = Vec::new();
-    hands.resize_with(threads, Vec::new);
-    for flow in 0..workload.streams {
-        let number = usize::from(flow) + 1;
-        let socket = sockets::connected(peer, number, streams)?;
-        sockets::check_fits(&socket, peer, shape.payload_bytes)?;
-        if let Some(size) = workload.socket_buffer {
-            sockets::size_send_buffer(&socket, size)?;
-        }
-        let token = hello::introduce(&socket, flow, deadline)
-            .map_err(|source| LoadError::NoAnswer { peer, number, streams, source })?;
-        if shape.segmentation {
-            sockets::segment(&socket, shape.payload_bytes)?;
-        }
-        let hand: Option<&mut Vec<Outgoing>> = hands.get_mut(usize::from(flow) % threads);
-        if let Some(hand) = hand {
-            hand.push(Outgoing::new(flow, socket, peer, token));
-        }
-    }
-    Ok(hands)
-}
-
-fn listen(
-    address: SocketAddr,
-    workload: &Workload,
-    shape: &Shape,
-    threads: usize,
-    control: &Arc<LoadControl>,
-) -> Result<(Listening, u16), LoadError> {
-    let many = shape.receivers == Receivers::Reuseport;
-    let mut address = address;
-    let mut sockets = Vec::new();
-    let mut buffer_bytes = usize::MAX;
-    for _ in 0..if many { threads } else { 1 } {
-        let socket = sockets::receiving(address, many)?;
-        let given = sockets::size_receive_buffer(&socket, workload.socket_buffer)?;
-        buffer_bytes = buffer_bytes.min(given);
-        if shape.segmentation {
-            sockets::join_segments(&socket)?;
-        }
-        if shape.stamps {
-            sockets::stamp_arrivals(&socket)?;
-        }
-        // The port is the kernel's choice; all further sockets share it.
-        let local = socket.local_addr().map_err(LoadError::system("ask for a socket's port"))?;
-        address.set_port(local.port());
-        sockets.push(socket);
-    }
-    let mut listening = Listening {
-        sockets: Arc::new(sockets),
-        buffer_bytes,
-        guests: Arc::new(Guests::new(workload.streams)?),
-        threads,
-        answering: None,
-        drops_before: None,
-    };
-    listening.answer_in_background(control)?;
-    Ok((listening, address.port()))
-}
-
-impl Listening {
-    fn answer_in_background(&mut self, control: &Arc<LoadControl>) -> Result<(), LoadError> {
-        let (guests, sockets) = (self.guests.clone(), self.sockets.clone());
-        let control = control.clone();
-        let thread = std::thread::Builder::new()
-            .name("answer".to_owned())
-            .spawn(move || guests.welcome(&sockets, control.wake()))
-            .map_err(LoadError::system("create a thread"))?;
-        self.answering = Some(thread);
-        Ok(())
-    }
-
-    fn stop_answering(&mut self) {
-        self.guests.close_door();
-        if let Some(thread) = self.answering.take() {
-            drop(thread.join());
-        }
-    }
-
-    /// Datagrams that there was no room for, in all sockets together.
-    fn drops(&self) -> Option<u64> {
-        let each = self.sockets.iter().map(|socket| sockets::drops(socket.as_fd()));
-        each.map(|drops| drops.map(u64::from)).sum()
-    }
-}
-
 impl<T: Traffic> DatagramLoad<T> {
     fn spawn<R: Default + Send + 'static>(
         &self,
         index: usize,
         work: impl FnOnce(&T, &LoadControl, &ThreadCounters) -> R + Send + 'static,
     ) -> Result<JoinHandle<R>, LoadError> {
-        let (control, traffic) = (self.control.clone(), self.traffic.clone());
-        std::thread::Builder::new()
-            .name(format!("load-{index}"))
-            .spawn(move || {
-                normal_priority();
-                match control.counters().get(index) {
-                    Some(counters) => work(&traffic, &control, counters),
-                    None => R::default(),
-                }
-            })
-            .map_err(LoadError::system("create a thread"))
+        let traffic = self.traffic.clone();
+        self.threads.spawn(index, &self.control, move |control| {
+            match control.counters().get(index) {
+                Some(counters) => work(&traffic, control, counters),
+                None => R::default(),
+            }
+        })
     }
 
     fn begin_sending(&mut self, hands: Vec<Vec<Outgoing>>) -> Result<(), LoadError> {
@@ -341,8 +222,7 @@ impl<T: Traffic> DatagramLoad<T> {
     }
 
     fn begin_receiving(&mut self, mut listening: Listening) -> Result<(), LoadError> {
-        listening.stop_answering();
-        listening.drops_before = listening.drops();
+        listening.begin();
         let mut threads = Vec::with_capacity(listening.threads);
         for index in 0..listening.threads {
             let (sockets, guests) = (listening.sockets.clone(), listening.guests.clone());
@@ -375,60 +255,6 @@ impl<T: Traffic> DatagramLoad<T> {
         self.stage = Stage::Receiving(listening, threads);
         Ok(())
     }
-
-    fn sent(&self, flows: Vec<Outgoing>) -> LoadOutcome {
-        let mut streams = vec![StreamOutcome::default(); usize::from(self.streams)];
-        for flow in flows {
-            if let Some(place) = streams.get_mut(usize::from(flow.number)) {
-                place.bytes = flow.bytes;
-            }
-        }
-        LoadOutcome { streams, ..LoadOutcome::default() }
-    }
-
-    fn received(&self, shares: Vec<Arrived>) -> LoadOutcome {
-        let mut streams = vec![StreamOutcome::default(); usize::from(self.streams)];
-        let mut foreign = 0;
-        let mut numbered: Option<Vec<DatagramOutcome>> = None;
-        for share in shares {
-            for (place, bytes) in streams.iter_mut().zip(share.bytes) {
-                place.bytes += bytes;
-            }
-            foreign += share.foreign;
-            if let Some(more) = share.numbered {
-                numbered.get_or_insert_default().extend(more);
-            }
-        }
-        LoadOutcome {
-            streams,
-            datagrams: numbered.map(|flows| together(&flows)),
-            foreign_datagrams: Some(foreign),
-            ..LoadOutcome::default()
-        }
-    }
-}
-
-/// Tells the receiver how many datagrams each flow had, as far as it can be told in time.
-fn tell_ends(flows: &[Outgoing]) {
-    let deadline = hello::finish_deadline();
-    for flow in flows.iter().filter(|flow| !flow.over) {
-        hello::finish(&flow.socket, flow.number, flow.token, flow.datagrams, deadline);
-    }
-}
-
-/// All flows as one: sums, and the mean of the jitter.
-fn together(flows: &[DatagramOutcome]) -> DatagramOutcome {
-    let mut sum = DatagramOutcome::default();
-    for flow in flows {
-        sum.received += flow.received;
-        sum.lost += flow.lost;
-        sum.duplicated += flow.duplicated;
-        sum.reordered += flow.reordered;
-        sum.late += flow.late;
-        sum.jitter_ns += flow.jitter_ns;
-    }
-    sum.jitter_ns /= u64::try_from(flows.len()).unwrap_or(1).max(1);
-    sum
 }
 
 impl<T: Traffic> Load for DatagramLoad<T> {
@@ -465,14 +291,16 @@ impl<T: Traffic> Load for DatagramLoad<T> {
         let outcome = match std::mem::replace(&mut self.stage, Stage::Ended) {
             Stage::Sending(threads) => {
                 let shares = join_all(threads, &self.control);
-                self.sent(shares.into_iter().flatten().collect())
+                let flows: Vec<Outgoing> = shares.into_iter().flatten().collect();
+                sent(&flows, self.streams)
             }
             Stage::Receiving(listening, threads) => {
                 let shares = join_all(threads, &self.control);
-                let before = listening.drops_before;
-                let drops = listening.drops().zip(before);
-                let socket_drops = drops.map(|(now, before)| now.saturating_sub(before));
-                LoadOutcome { socket_drops, ..self.received(shares) }
+                LoadOutcome {
+                    socket_drops: listening.drops_of_load(),
+                    socket_buffers: listening.buffers(),
+                    ..received(shares, self.streams)
+                }
             }
             Stage::ReadyToSend(_) | Stage::ReadyToReceive(_) | Stage::Ended => {
                 LoadOutcome::default()
@@ -480,17 +308,6 @@ impl<T: Traffic> Load for DatagramLoad<T> {
         };
         LoadOutcome { ended_early: self.control.ended_early(), ..outcome }
     }
-}
-
-fn join_all<R>(threads: Vec<JoinHandle<R>>, control: &LoadControl) -> Vec<R> {
-    let mut shares = Vec::with_capacity(threads.len());
-    for thread in threads {
-        match thread.join() {
-            Ok(share) => shares.push(share),
-            Err(_) => control.note_early_end("a thread of the load died".to_owned()),
-        }
-    }
-    shares
 }
 
 impl<T> Drop for DatagramLoad<T> {

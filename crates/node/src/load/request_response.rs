@@ -18,10 +18,9 @@ mod greeting;
 mod options;
 mod silence;
 
-use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -30,14 +29,14 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::socket::{MsgFlags, SockaddrStorage, getpeername, setsockopt, sockopt};
 use nix::sys::time::{TimeVal, TimeValLike};
 use vioperf_model::sample::{LoadOutcome, StreamOutcome};
-use vioperf_model::units::ByteSize;
 use vioperf_model::wire::Role;
 use vioperf_model::workload::{Transport, Workload};
 
+use super::connections::{Accepting, connect_all, listen, reset};
 use super::histogram::export;
-use super::tcp_stream::sockets::{
-    Buffer, accept_all, allow_open_files, connect_all, listen, reset,
-};
+use super::open_files::allow_open_files;
+use super::socket_options::{SocketOptions, smallest_buffers};
+use super::threads::{Threads, join_all};
 use super::{Load, LoadControl, LoadError};
 use crate::clock::monotonic_ns;
 use answering::{Answered, Answering};
@@ -48,29 +47,23 @@ pub(in crate::load) use silence::{SILENCE, Silence, TICK};
 
 /// How long a sender tries to reach its receiver.
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);
-/// How long a receiver waits for all connections after it is ready.
-const ACCEPT_WITHIN: Duration = Duration::from_secs(60);
-/// How long Start waits for connections that are made already but not accepted yet.
+/// How long Start waits for greetings that are sent already but not heard yet.
 const START_WITHIN: Duration = Duration::from_secs(2);
-/// A thread of this load uses no more.
-pub(in crate::load) const STACK_BYTES: usize = 128 << 10;
 
 /// This load at one end.
 pub(crate) struct RequestResponse {
     control: Arc<LoadControl>,
     options: Arc<Options>,
+    socket_options: SocketOptions,
+    threads: Threads,
     asks: bool,
     port: Option<u16>,
-    socket_buffer: Option<ByteSize>,
     stage: Stage,
 }
 
 enum Stage {
     /// A receiver whose connections are being accepted.
-    Accepting {
-        thread: JoinHandle<()>,
-        accepted: Receiver<Result<Vec<TcpStream>, LoadError>>,
-    },
+    Accepting(Accepting),
     /// A receiver to whom the sender's UDP sockets make themselves known.
     Greeting {
         thread: JoinHandle<Vec<SocketAddr>>,
@@ -89,26 +82,27 @@ enum Stage {
 impl RequestResponse {
     pub(crate) fn prepare(role: &Role, workload: &Workload) -> Result<Self, LoadError> {
         let options = Arc::new(Options::of(workload)?);
+        let threads = Threads::of(role, workload)?;
         allow_open_files(options.streams);
         let control = Arc::new(LoadControl::new(options.streams)?.counting_transactions());
-        let (streams, buffer) = (options.streams, workload.socket_buffer);
+        let socket_options = SocketOptions::of(workload).without_delay();
+        let (streams, sockets) = (options.streams, &socket_options);
         let (asks, port, stage) = match (*role, options.transport) {
             (Role::Sender { peer }, Transport::Tcp) => {
-                let buffer = buffer.map(|size| (Buffer::Send, size));
-                let connected = connect_all(peer, streams, buffer, CONNECT_WITHIN)?;
+                let connected = connect_all(peer, streams, sockets, CONNECT_WITHIN)?;
                 (true, None, Stage::Connected(connected.into_iter().map(OwnedFd::from).collect()))
             }
             (Role::Sender { peer }, Transport::Udp) => {
-                let greeted = greeting::greet_all(peer, streams, buffer, CONNECT_WITHIN)?;
+                let greeted = greeting::greet_all(peer, streams, sockets, CONNECT_WITHIN)?;
                 (true, None, Stage::Connected(greeted))
             }
             (Role::Receiver { bind }, Transport::Tcp) => {
-                let buffer = buffer.map(|size| (Buffer::Receive, size));
-                let (listener, port) = listen(bind, streams, buffer)?;
-                (false, Some(port), accept_in_background(listener, streams, &control)?)
+                let (listener, port) = listen(bind, streams, sockets)?;
+                let accepting = Accepting::start(listener, streams, &control)?;
+                (false, Some(port), Stage::Accepting(accepting))
             }
             (Role::Receiver { bind }, Transport::Udp) => {
-                let (door, port) = greeting::open_door(bind, buffer)?;
+                let (door, port) = greeting::open_door(bind, sockets)?;
                 (false, Some(port), greet_in_background(door, streams, &control)?)
             }
             (Role::Observer, _) => {
@@ -117,24 +111,22 @@ impl RequestResponse {
                 return Err(LoadError::Parameter { what: "role", value, advice });
             }
         };
-        Ok(Self { control, options, asks, port, socket_buffer: buffer, stage })
+        Ok(Self { control, options, socket_options, threads, asks, port, stage })
     }
 
     /// Waits for the other side's connections or greetings.
-    fn await_streams(&self) -> Result<Option<Vec<TcpStream>>, LoadError> {
+    fn await_streams(&mut self) -> Result<Option<Vec<TcpStream>>, LoadError> {
         let streams = self.options.streams;
+        let control = &self.control;
         let missing = || {
-            let arrived = self.control.arrived();
+            let arrived = control.arrived();
             LoadError::Missing { arrived, streams, waited: START_WITHIN }
         };
-        match &self.stage {
-            Stage::Accepting { accepted, .. } => match accepted.recv_timeout(START_WITHIN) {
-                Ok(outcome) => outcome.map(Some),
-                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => Err(missing()),
-            },
+        match &mut self.stage {
+            Stage::Accepting(accepting) => accepting.all().map(Some),
             Stage::Greeting { .. } => {
                 let deadline = Instant::now() + START_WITHIN;
-                while self.control.arrived() < streams {
+                while control.arrived() < streams {
                     if Instant::now() >= deadline {
                         return Err(missing());
                     }
@@ -146,19 +138,6 @@ impl RequestResponse {
         }
     }
 
-    fn spawn<T: Send + 'static>(
-        &self,
-        index: usize,
-        work: impl FnOnce(&LoadControl) -> T + Send + 'static,
-    ) -> Result<JoinHandle<T>, LoadError> {
-        let control = self.control.clone();
-        std::thread::Builder::new()
-            .name(format!("load-{index}"))
-            .stack_size(STACK_BYTES)
-            .spawn(move || work(&control))
-            .map_err(LoadError::system("create a thread"))
-    }
-
     fn begin_asking(&mut self, sockets: Vec<OwnedFd>) -> Result<(), LoadError> {
         let start_ns = monotonic_ns();
         let mut streams = Vec::with_capacity(sockets.len());
@@ -168,7 +147,9 @@ impl RequestResponse {
         }
         let mut threads = Vec::with_capacity(streams.len());
         for (number, stream) in streams.into_iter().enumerate() {
-            threads.push(self.spawn(number, move |control| stream.run(control))?);
+            threads.push(
+                self.threads.spawn(number, &self.control, move |control| stream.run(control))?,
+            );
         }
         self.stage = Stage::Asking(threads);
         Ok(())
@@ -179,40 +160,13 @@ impl RequestResponse {
         for (number, socket) in sockets.into_iter().enumerate() {
             let peer = peer_of(&socket).ok();
             let stream = Answering::new(number, socket, peer, &self.options);
-            threads.push(self.spawn(number, move |control| stream.run(control))?);
+            threads.push(
+                self.threads.spawn(number, &self.control, move |control| stream.run(control))?,
+            );
         }
         self.stage = Stage::Answering(threads);
         Ok(())
     }
-
-    /// Joins threads; a thread that died is told.
-    fn join<T>(&self, threads: Vec<JoinHandle<T>>) -> Vec<T> {
-        let mut joined = Vec::with_capacity(threads.len());
-        for thread in threads {
-            match thread.join() {
-                Ok(outcome) => joined.push(outcome),
-                Err(_) => self.control.note_early_end("a thread of the load died".to_owned()),
-            }
-        }
-        joined
-    }
-}
-
-fn accept_in_background(
-    listener: TcpListener,
-    streams: usize,
-    control: &Arc<LoadControl>,
-) -> Result<Stage, LoadError> {
-    let (sender, accepted) = channel();
-    let control = control.clone();
-    let thread = std::thread::Builder::new()
-        .name("accept".to_owned())
-        .spawn(move || {
-            // Nobody listens any more when the load was dropped meanwhile: that is fine.
-            let _ = sender.send(accept_all(&listener, streams, &control, ACCEPT_WITHIN));
-        })
-        .map_err(LoadError::system("create a thread"))?;
-    Ok(Stage::Accepting { thread, accepted })
 }
 
 fn greet_in_background(
@@ -251,16 +205,12 @@ pub(in crate::load) fn sleep_in_calls(socket: &impl AsFd) -> Result<(), Errno> {
 }
 
 /// What every connection of this load gets before it starts.
-fn make_ready(socket: &OwnedFd, transport: Transport) -> Result<(), LoadError> {
-    let set = LoadError::system::<Errno>;
-    if transport == Transport::Tcp {
-        setsockopt(socket, sockopt::TcpNoDelay, &true).map_err(set("set TCP_NODELAY"))?;
-    }
-    sleep_in_calls(socket).map_err(set("set a socket's time-outs"))?;
+fn make_ready(socket: &OwnedFd) -> Result<(), LoadError> {
+    sleep_in_calls(socket).map_err(LoadError::system("set a socket's time-outs"))?;
     let flags = nix::fcntl::OFlag::empty();
     nix::fcntl::fcntl(socket, nix::fcntl::FcntlArg::F_SETFL(flags))
         .map(drop)
-        .map_err(set("make a socket blocking"))
+        .map_err(LoadError::system("make a socket blocking"))
 }
 
 /// Of a call on a socket; a broken pipe is an errno, no signal.
@@ -308,9 +258,7 @@ impl Load for RequestResponse {
         let accepted = self.await_streams()?;
         let ended = Stage::Ended { held: Vec::new() };
         match std::mem::replace(&mut self.stage, ended) {
-            Stage::Accepting { thread, .. } => {
-                // It has said its last word.
-                drop(thread.join());
+            Stage::Accepting(_) => {
                 let accepted = accepted.unwrap_or_default();
                 self.stage = Stage::Connected(accepted.into_iter().map(OwnedFd::from).collect());
             }
@@ -318,7 +266,7 @@ impl Load for RequestResponse {
                 // Fails only when the counter is full, and then it is readable as wanted.
                 let _ = enough.write(1);
                 let guests = thread.join().unwrap_or_default();
-                let seats = greeting::seat(&door, &guests, self.socket_buffer)?;
+                let seats = greeting::seat(&door, &guests, &self.socket_options)?;
                 self.stage = Stage::Connected(seats);
             }
             other => self.stage = other,
@@ -333,7 +281,7 @@ impl Load for RequestResponse {
             return Ok(());
         };
         for socket in &sockets {
-            make_ready(socket, self.options.transport)?;
+            make_ready(socket)?;
         }
         let begun =
             if self.asks { self.begin_asking(sockets) } else { self.begin_answering(sockets) };
@@ -357,20 +305,20 @@ impl Load for RequestResponse {
         };
         match std::mem::replace(&mut self.stage, Stage::Ended { held: Vec::new() }) {
             Stage::Asking(threads) => {
-                let all = self.join(threads);
+                let all = join_all(threads, &self.control);
                 outcome = summary(&all, &self.options);
                 all.into_iter().for_each(|one| keep(one.number, one.outcome, one.socket));
             }
-            Stage::Answering(threads) => self
-                .join(threads)
+            Stage::Answering(threads) => join_all(threads, &self.control)
                 .into_iter()
                 .for_each(|one| keep(one.number, one.outcome, one.socket)),
             other => self.stage = other,
         }
+        let socket_buffers = smallest_buffers(held.iter().map(AsFd::as_fd));
         if !held.is_empty() {
             self.stage = Stage::Ended { held };
         }
-        LoadOutcome { streams, ended_early: self.control.ended_early(), ..outcome }
+        LoadOutcome { streams, socket_buffers, ended_early: self.control.ended_early(), ..outcome }
     }
 }
 
@@ -391,10 +339,10 @@ impl Drop for RequestResponse {
     fn drop(&mut self) {
         self.control.stop();
         let held = match std::mem::replace(&mut self.stage, Stage::Ended { held: Vec::new() }) {
-            Stage::Accepting { thread, .. } => return drop(thread.join()),
+            Stage::Accepting(accepting) => return drop(accepting),
             Stage::Greeting { thread, .. } => return drop(thread.join()),
-            Stage::Asking(threads) => return drop(self.join(threads)),
-            Stage::Answering(threads) => return drop(self.join(threads)),
+            Stage::Asking(threads) => return drop(join_all(threads, &self.control)),
+            Stage::Answering(threads) => return drop(join_all(threads, &self.control)),
             Stage::Connected(held) | Stage::Ended { held } => held,
         };
         if self.options.transport == Transport::Tcp {

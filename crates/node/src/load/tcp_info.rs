@@ -32,6 +32,7 @@ pub(crate) fn read(socket: BorrowedFd<'_>) -> Option<TcpStreamInfo> {
 fn parse(info: &[u8]) -> Option<TcpStreamInfo> {
     Some(TcpStreamInfo {
         send_mss_bytes: u32_at(info, 16)?,
+        path_mtu_bytes: u32_at(info, 60)?,
         rtt_us: u32_at(info, 68)?,
         rtt_variation_us: u32_at(info, 72)?,
         congestion_window_segments: u32_at(info, 80)?,
@@ -62,6 +63,7 @@ mod tests {
         // The last acknowledgement may still be delayed; the first bytes' is not.
         let info = read(sender.as_fd()).unwrap();
         assert!(info.send_mss_bytes > 500, "{info:?}");
+        assert!(info.path_mtu_bytes > info.send_mss_bytes, "{info:?}");
         assert!(info.congestion_window_segments > 0 && info.rtt_us > 0, "{info:?}");
         assert_eq!(info.retransmissions, 0);
     }

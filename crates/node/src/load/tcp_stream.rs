@@ -5,49 +5,55 @@
 //! end they stay open until the load is dropped, when they are reset, so that nothing that is still
 //! buffered goes on the path.
 
+mod completions;
 mod mover;
-pub(super) mod sockets;
+mod source;
 
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
+use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use vioperf_model::sample::{LoadOutcome, StreamOutcome};
 use vioperf_model::units::ByteSize;
 use vioperf_model::wire::Role;
-use vioperf_model::workload::Workload;
+use vioperf_model::workload::{ReceiveWay, SendWay, Workload};
 
+use super::connections::{Accepting, connect_all, listen, reset};
+use super::open_files::allow_open_files;
+use super::schedule::Rate;
+use super::socket_options::{SocketOptions, smallest_buffers};
+use super::threads::{Threads, join_all};
 use super::{Load, LoadControl, LoadError};
 use mover::{Flow, Moved, Mover};
-use sockets::{Buffer, accept_all, connect_all, listen};
+use source::Source;
 
 /// How long a sender tries to reach its receiver.
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);
-/// How long a receiver waits for all connections after it is ready.
-const ACCEPT_WITHIN: Duration = Duration::from_secs(60);
-/// How long Start waits for connections that are made already but not accepted yet.
-const START_WITHIN: Duration = Duration::from_secs(2);
 /// The largest message: every thread holds a buffer of that size.
 const LARGEST_MESSAGE: ByteSize = ByteSize::from_mib(16);
 
 /// This load at one end.
 pub(crate) struct TcpStreams {
     control: Arc<LoadControl>,
+    threads: Threads,
     streams: usize,
-    message_size: usize,
-    flow: Flow,
+    message_bytes: usize,
+    way: Way,
     port: Option<u16>,
     stage: Stage,
 }
 
+/// How payload is moved.
+#[derive(Debug, Clone, Copy)]
+enum Way {
+    In(ReceiveWay),
+    Out(SendWay, Option<Rate>),
+}
+
 enum Stage {
-    /// A receiver whose connections are being accepted.
-    Accepting {
-        thread: JoinHandle<()>,
-        accepted: Receiver<Result<Vec<TcpStream>, LoadError>>,
-    },
+    Accepting(Accepting),
     Connected(Vec<TcpStream>),
     Moving(Vec<JoinHandle<Vec<Moved>>>),
     /// The sockets wait to be reset.
@@ -62,23 +68,39 @@ impl TcpStreams {
         if streams == 0 {
             return Err(parameter("streams", &0, "at least 1 is needed"));
         }
-        let message_size = message_size(workload.message_bytes())?;
-        sockets::allow_open_files(streams);
-        let threads = streams.min(std::thread::available_parallelism().map_or(1, usize::from));
-        let control = Arc::new(LoadControl::new(threads)?);
-        let buffer = |option| workload.socket_buffer.map(|size| (option, size));
-        let (flow, port, stage) = match *role {
+        let message_bytes = message_size(workload.message_bytes())?;
+        allow_open_files(streams);
+        let threads = Threads::of(role, workload)?;
+        let control = Arc::new(LoadControl::new(streams.min(threads.count()))?);
+        let options = SocketOptions::of(workload);
+        let (way, port, stage) = match *role {
             Role::Sender { peer } => {
-                let streams = connect_all(peer, streams, buffer(Buffer::Send), CONNECT_WITHIN)?;
-                (Flow::Out, None, Stage::Connected(streams))
+                let way = workload.send.unwrap_or(SendWay::Copy);
+                let rate = Rate::of(workload, message_bytes)?;
+                let connected = connect_all(peer, streams, &options, CONNECT_WITHIN)?;
+                for stream in &connected {
+                    source::allow(way, stream.as_fd())?;
+                }
+                (Way::Out(way, rate), None, Stage::Connected(connected))
             }
             Role::Receiver { bind } => {
-                let (listener, port) = listen(bind, streams, buffer(Buffer::Receive))?;
-                (Flow::In, Some(port), accept_in_background(listener, streams, &control)?)
+                let way = workload.receive.unwrap_or(ReceiveWay::Copy);
+                let (listener, port) = listen(bind, streams, &options)?;
+                let accepting = Accepting::start(listener, streams, &control)?;
+                (Way::In(way), Some(port), Stage::Accepting(accepting))
             }
             Role::Observer => return Err(parameter("role", &"observer", "it moves no payload")),
         };
-        Ok(Self { control, streams, message_size, flow, port, stage })
+        Ok(Self { control, threads, streams, message_bytes, way, port, stage })
+    }
+
+    /// What one thread needs.
+    fn mover(&self, hand: Vec<(usize, TcpStream)>) -> Result<Mover, LoadError> {
+        let flow = match self.way {
+            Way::In(way) => Flow::In(vec![0; self.message_bytes], way),
+            Way::Out(way, rate) => Flow::Out(Source::new(way, self.message_bytes)?, rate),
+        };
+        Mover::new(flow, hand, &self.control, self.message_bytes)
     }
 }
 
@@ -95,23 +117,6 @@ fn message_size(size: ByteSize) -> Result<usize, LoadError> {
         })
 }
 
-fn accept_in_background(
-    listener: TcpListener,
-    streams: usize,
-    control: &Arc<LoadControl>,
-) -> Result<Stage, LoadError> {
-    let (sender, accepted) = channel();
-    let control = control.clone();
-    let thread = std::thread::Builder::new()
-        .name("accept".to_owned())
-        .spawn(move || {
-            // Nobody listens any more when the load was dropped meanwhile: that is fine.
-            let _ = sender.send(accept_all(&listener, streams, &control, ACCEPT_WITHIN));
-        })
-        .map_err(LoadError::system("create a thread"))?;
-    Ok(Stage::Accepting { thread, accepted })
-}
-
 impl Load for TcpStreams {
     fn port(&self) -> Option<u16> {
         self.port
@@ -122,19 +127,9 @@ impl Load for TcpStreams {
     }
 
     fn await_peer(&mut self) -> Result<(), LoadError> {
-        let Stage::Accepting { accepted, .. } = &self.stage else { return Ok(()) };
-        let outcome = match accepted.recv_timeout(START_WITHIN) {
-            Ok(outcome) => outcome,
-            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
-                let arrived = self.control.arrived();
-                Err(LoadError::Missing { arrived, streams: self.streams, waited: START_WITHIN })
-            }
-        };
-        let accepting = std::mem::replace(&mut self.stage, Stage::Connected(outcome?));
-        if let Stage::Accepting { thread, .. } = accepting {
-            // It has said its last word.
-            drop(thread.join());
-        }
+        let Stage::Accepting(accepting) = &mut self.stage else { return Ok(()) };
+        let accepted = accepting.all()?;
+        self.stage = Stage::Connected(accepted);
         Ok(())
     }
 
@@ -154,16 +149,14 @@ impl Load for TcpStreams {
         }
         let mut moving = Vec::with_capacity(threads);
         for (index, hand) in hands.into_iter().enumerate() {
-            let control = self.control.clone();
-            let mover = Mover::new(self.flow, hand, &control, self.message_size)?;
-            let thread = std::thread::Builder::new()
-                .name(format!("load-{index}"))
-                .spawn(move || mover.run(&control, index));
+            let thread = self.mover(hand).and_then(|mover| {
+                self.threads.spawn(index, &self.control, move |control| mover.run(control, index))
+            });
             match thread {
                 Ok(thread) => moving.push(thread),
-                Err(source) => {
+                Err(error) => {
                     self.stage = Stage::Moving(moving);
-                    return Err(LoadError::System { step: "create a thread", source });
+                    return Err(error);
                 }
             }
         }
@@ -175,23 +168,26 @@ impl Load for TcpStreams {
         self.control.stop();
         let mut held = Vec::new();
         let mut streams = vec![StreamOutcome::default(); self.streams];
+        let mut zerocopy = Vec::new();
         if let Stage::Moving(threads) = &mut self.stage {
-            for thread in threads.drain(..) {
-                let Ok(moved) = thread.join() else {
-                    self.control.note_early_end("a thread of the load died".to_owned());
-                    continue;
-                };
-                for Moved { number, outcome, socket } in moved {
-                    if let Some(place) = streams.get_mut(number) {
-                        *place = outcome;
-                    }
-                    held.extend(socket);
+            let moved = join_all(std::mem::take(threads), &self.control);
+            for Moved { number, outcome, zerocopy: copied, socket } in moved.into_iter().flatten() {
+                if let Some(place) = streams.get_mut(number) {
+                    *place = outcome;
                 }
+                zerocopy.push(copied);
+                held.extend(socket);
             }
         }
+        let socket_buffers = smallest_buffers(held.iter().map(AsFd::as_fd));
         self.stage = Stage::Ended { held };
-        let ended_early = self.control.ended_early();
-        LoadOutcome { streams, ended_early, ..LoadOutcome::default() }
+        LoadOutcome {
+            streams,
+            socket_buffers,
+            zerocopy: source::together(zerocopy.into_iter()),
+            ended_early: self.control.ended_early(),
+            ..LoadOutcome::default()
+        }
     }
 }
 
@@ -199,9 +195,9 @@ impl Drop for TcpStreams {
     fn drop(&mut self) {
         self.control.stop();
         match std::mem::replace(&mut self.stage, Stage::Ended { held: Vec::new() }) {
-            Stage::Accepting { thread, .. } => drop(thread.join()),
-            Stage::Moving(threads) => threads.into_iter().for_each(|thread| drop(thread.join())),
-            Stage::Connected(held) | Stage::Ended { held } => held.iter().for_each(sockets::reset),
+            Stage::Accepting(accepting) => drop(accepting),
+            Stage::Moving(threads) => drop(join_all(threads, &self.control)),
+            Stage::Connected(held) | Stage::Ended { held } => held.iter().for_each(reset),
         }
     }
 }

@@ -16,10 +16,11 @@ use super::datagram::hello::Heard;
 use super::datagram::outgoing::{Outgoing, Sending, send_at_full_speed};
 use super::datagram::{
     Arrivals, Arrived, DatagramLoad, Ends, MARK_BYTES, Shape, Traffic, flow_of, mark_flow, marked,
-    parameter, payload_bytes,
+    payload_bytes,
 };
 use super::{LoadControl, LoadError};
 use crate::clock::monotonic_ns;
+use crate::load::schedule::Rate;
 use sequence::Sequence;
 
 /// Where the mark ends, with zeros up to the next eight bytes; number and time follow.
@@ -36,8 +37,8 @@ const MOST_ROOM_BYTES: usize = 1 << 20;
 /// How this load is asked for.
 pub(super) struct UdpStreams {
     payload_bytes: usize,
-    /// Bits of payload per second and flow.
-    rate: Option<u64>,
+    /// Of each flow.
+    rate: Option<Rate>,
 }
 
 impl UdpStreams {
@@ -46,10 +47,7 @@ impl UdpStreams {
         workload: &Workload,
     ) -> Result<DatagramLoad<Self>, LoadError> {
         let payload_bytes = payload_bytes::<Self>(workload)?;
-        let rate = workload.rate.map(|rate| rate.as_bits_per_second());
-        if rate == Some(0) {
-            return Err(parameter("rate", &0, "ask for more, or leave it out"));
-        }
+        let rate = Rate::of(workload, payload_bytes)?;
         let receivers = if workload.streams == 1 { Receivers::One } else { Receivers::Reuseport };
         // Without a rate, transit times are those of full queues, whoever tells them.
         let shape = Shape { payload_bytes, segmentation: false, stamps: rate.is_some(), receivers };

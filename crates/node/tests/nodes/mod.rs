@@ -93,16 +93,14 @@ impl Node {
         whole.unwrap()
     }
 
+    /// Its network namespace.
+    pub fn namespace_file(&self) -> File {
+        self.namespace.try_clone().unwrap()
+    }
+
     /// Does something on a thread in the node's network namespace.
     pub fn inside<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
-        let namespace = &self.namespace;
-        std::thread::scope(|scope| {
-            let thread = scope.spawn(move || {
-                setns(namespace, CloneFlags::CLONE_NEWNET).unwrap();
-                work()
-            });
-            thread.join().unwrap()
-        })
+        inside(&self.namespace, work)
     }
 
     /// Takes an interface down: the path is gone.
@@ -128,6 +126,17 @@ impl Drop for Node {
             let _ = thread.join();
         }
     }
+}
+
+/// Does something on a thread in a network namespace.
+pub fn inside<T: Send>(namespace: &File, work: impl FnOnce() -> T + Send) -> T {
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(move || {
+            setns(namespace, CloneFlags::CLONE_NEWNET).unwrap();
+            work()
+        });
+        thread.join().unwrap()
+    })
 }
 
 pub const SENDER_ADDRESS: &str = "10.7.0.1";

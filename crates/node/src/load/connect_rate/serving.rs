@@ -5,22 +5,18 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::sync::{Arc, OnceLock};
 
 use nix::errno::Errno;
-use nix::sys::socket::{MsgFlags, recv, send, setsockopt, sockopt};
+use nix::sys::socket::{MsgFlags, recv, send};
 use vioperf_model::sample::StreamOutcome;
 
 use super::Plan;
+use crate::load::connections::{reset, same_host};
 use crate::load::control::ThreadCounters;
 use crate::load::request_response::{SILENCE, Silence, sleep_in_calls};
-use crate::load::tcp_stream::sockets::{reset, same_host};
 use crate::load::{LoadControl, LoadError};
-use crate::scheduling::normal_priority;
 
-/// Sets on the listening socket what accepted connections inherit: time-outs, and sending at once.
-/// So it costs no system call a connection.
+/// Sets time-outs on the listening socket: accepted connections inherit them.
 pub(super) fn adopt(listener: &TcpListener) -> Result<(), LoadError> {
-    let set = LoadError::system::<Errno>;
-    setsockopt(listener, sockopt::TcpNoDelay, &true).map_err(set("set TCP_NODELAY"))?;
-    sleep_in_calls(listener).map_err(set("set a socket's time-outs"))?;
+    sleep_in_calls(listener).map_err(LoadError::system("set a socket's time-outs"))?;
     listener.set_nonblocking(false).map_err(LoadError::system("make a socket blocking"))
 }
 
@@ -59,7 +55,6 @@ impl Serving {
 
     /// Serves one connection after the other until told to stop, or until none comes any more.
     pub(super) fn run(mut self, control: &LoadControl) -> StreamOutcome {
-        normal_priority();
         let mut silence = Silence::default();
         // Transactions of all threads: one may have nothing to do for long while others have.
         let mut known = Some(0);

@@ -1,7 +1,7 @@
 //! The side that connects: one thread, one connection at a time.
 
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 use nix::errno::Errno;
 use nix::sys::socket::{
@@ -10,12 +10,11 @@ use nix::sys::socket::{
 
 use super::Plan;
 use crate::clock::monotonic_ns;
+use crate::load::connections::reset;
 use crate::load::control::ThreadCounters;
 use crate::load::histogram::Latencies;
 use crate::load::request_response::{SILENCE, sleep_in_calls};
-use crate::load::tcp_stream::sockets::{Buffer, reset, set_buffer};
 use crate::load::{LoadControl, LoadError};
-use crate::scheduling::normal_priority;
 
 const SILENCE_NS: u64 = SILENCE.as_secs() * 1_000_000_000;
 
@@ -67,7 +66,6 @@ impl Visiting {
 
     /// Connects again and again until told to stop, or until the peer is gone.
     pub(super) fn run(mut self, control: &LoadControl) -> Visited {
-        normal_priority();
         if let Some(counters) = control.counters().get(self.number) {
             while !control.stopping() {
                 match self.visit(control, counters) {
@@ -112,10 +110,10 @@ impl Visiting {
         begun_ns: u64,
     ) -> Result<(), Failure> {
         sleep_in_calls(socket).map_err(|errno| Failure::Over(errno.desc().to_owned()))?;
-        if let Some(size) = self.plan.socket_buffer {
-            set_buffer(socket, Buffer::Send, size)
-                .map_err(|error| Failure::Over(error.to_string()))?;
-        }
+        self.plan
+            .socket_options
+            .set_on_tcp(socket.as_fd())
+            .map_err(|error| Failure::Over(error.to_string()))?;
         loop {
             match connect(socket.as_raw_fd(), &self.address) {
                 Ok(()) | Err(Errno::EISCONN) => break,

@@ -6,12 +6,12 @@
 //! | sender | receiver |
 //! | --- | --- |
 //! | hello (nonce) | challenge (nonce, cookie): nothing is remembered |
-//! | confirm (nonce, cookie) | welcome (nonce, token): the flow's address is remembered |
+//! | confirm (nonce, cookie), as long as a datagram of the load | welcome (nonce, token): the flow's address is remembered |
 //! | datagrams that carry the token | |
 //! | finished (token, number of datagrams) | noted (token, number of datagrams) |
 //!
-//! All words are of one length, so that an answer is never longer than what asked for it. The sender
-//! repeats what is not answered.
+//! All other words are of one length, the shortest that there is, so that an answer is never longer than
+//! what asked for it. The sender repeats what is not answered.
 
 use std::hash::{BuildHasher, RandomState};
 use std::io::{self, ErrorKind};
@@ -28,12 +28,16 @@ use crate::load::LoadError;
 
 /// Marks a word, and the version of this exchange.
 pub(super) const MAGIC: [u8; 8] = *b"vioperf1";
-/// The length of every word.
+/// The length of every word but those that are made longer on purpose.
 pub(super) const WORD_BYTES: usize = 32;
 /// How long an answer is waited for before the question is repeated.
 const REPEAT_AFTER: Duration = Duration::from_millis(100);
 /// So many times in a row the peer may say that nobody listens, before it is believed.
 const REFUSALS: u32 = 3;
+/// So often a word as long as the load's datagrams is said before it is taken for lost on the way.
+const LONG_WORDS: u32 = 20;
+/// How closely the longest payload that passes is looked for, in bytes.
+const NARROWED_TO: usize = 4;
 /// How long a sender repeats that it has finished.
 const FINISH_WITHIN: Duration = Duration::from_secs(1);
 
@@ -68,7 +72,7 @@ impl Word {
     }
 
     fn decode(bytes: &[u8]) -> Option<Self> {
-        let bytes: &[u8; WORD_BYTES] = bytes.try_into().ok()?;
+        let (bytes, padding) = bytes.split_first_chunk::<WORD_BYTES>()?;
         let (magic, rest) = bytes.split_first_chunk::<8>()?;
         let (&[kind, 0, 0, 0, 0, 0, high, low], rest) = rest.split_first_chunk::<8>()? else {
             return None;
@@ -83,7 +87,8 @@ impl Word {
             6 => Kind::Noted,
             _ => return None,
         };
-        (*magic == MAGIC).then_some(Self {
+        let may_be_longer = matches!(kind, Kind::Hello | Kind::Confirm);
+        (*magic == MAGIC && (padding.is_empty() || may_be_longer)).then_some(Self {
             kind,
             flow: u16::from_be_bytes([high, low]),
             nonce: u64::from_be_bytes(*nonce),
@@ -92,21 +97,79 @@ impl Word {
     }
 }
 
-/// Says hello for a flow on its connected socket; the token that its datagrams shall carry.
-pub(super) fn introduce(socket: &UdpSocket, flow: u16, deadline: Instant) -> io::Result<u64> {
+/// Why a flow could not be introduced.
+#[derive(Debug)]
+pub(super) enum Unanswered {
+    /// Nobody answers, or somebody says that nobody listens.
+    Silence(io::Error),
+    /// Short words are answered, but none as long as a datagram of the load; the longest payload that
+    /// is, in bytes.
+    TooLong {
+        /// In bytes.
+        passes: usize,
+    },
+}
+
+/// Says hello for a flow on its connected socket; the token that its datagrams shall carry. The last
+/// word is as long as a datagram of the load will be, so that a path that swallows such (a tunnel
+/// whose ICMP is filtered) is known before the load.
+pub(super) fn introduce(
+    socket: &UdpSocket,
+    flow: u16,
+    payload_bytes: usize,
+    deadline: Instant,
+) -> Result<u64, Unanswered> {
     // A new state is random (its documentation says so), and so is what it makes of anything.
     let nonce = RandomState::new().hash_one(flow);
-    let mut word = Word { kind: Kind::Hello, flow, nonce, value: 0 };
+    let hello = Word { kind: Kind::Hello, flow, nonce, value: 0 };
+    let challenge = repeat(socket, hello, WORD_BYTES, Kind::Challenge, deadline)
+        .map_err(Unanswered::Silence)?;
+    let confirm = Word { kind: Kind::Confirm, value: challenge.value, ..hello };
+    let is_long = payload_bytes > WORD_BYTES;
+    let long_enough = Instant::now() + REPEAT_AFTER * LONG_WORDS;
+    let tries = if is_long { deadline.min(long_enough) } else { deadline };
+    match repeat(socket, confirm, payload_bytes, Kind::Welcome, tries) {
+        Ok(welcome) => Ok(welcome.value),
+        Err(error) if !is_long => Err(Unanswered::Silence(error)),
+        Err(_) => {
+            // Or is there nobody any more?
+            repeat(socket, hello, WORD_BYTES, Kind::Challenge, deadline)
+                .map_err(Unanswered::Silence)?;
+            Err(Unanswered::TooLong { passes: longest(socket, hello, payload_bytes) })
+        }
+    }
+}
+
+/// The longest payload below `too_long` that is answered, to within a few bytes.
+fn longest(socket: &UdpSocket, hello: Word, too_long: usize) -> usize {
+    let (mut passes, mut fails) = (WORD_BYTES, too_long);
+    while fails - passes > NARROWED_TO {
+        let middle = passes.midpoint(fails);
+        let until = Instant::now() + REPEAT_AFTER * 2;
+        match repeat(socket, hello, middle, Kind::Challenge, until) {
+            Ok(_) => passes = middle,
+            Err(_) => fails = middle,
+        }
+    }
+    passes
+}
+
+/// Says a word, made as long as `bytes`, until it is answered by one of that kind.
+fn repeat(
+    socket: &UdpSocket,
+    word: Word,
+    bytes: usize,
+    awaited: Kind,
+    deadline: Instant,
+) -> io::Result<Word> {
     let mut refusals = 0;
+    let mut message = word.encode().to_vec();
+    message.resize(bytes.max(WORD_BYTES), 0);
     while Instant::now() < deadline {
-        match ask(socket, word, (Instant::now() + REPEAT_AFTER).min(deadline)) {
-            Ok(Some(Word { kind: Kind::Challenge, value, .. })) => {
-                word = Word { kind: Kind::Confirm, value, ..word };
-            }
-            Ok(Some(Word { kind: Kind::Welcome, value, .. })) if word.kind == Kind::Confirm => {
-                return Ok(value);
-            }
+        match ask(socket, word, &message, (Instant::now() + REPEAT_AFTER).min(deadline)) {
+            Ok(Some(answer)) if answer.kind == awaited => return Ok(answer),
             Ok(_) => {}
+            Err(error) if error.raw_os_error() == Some(libc::EMSGSIZE) => return Err(error),
             Err(error) if refusals + 1 >= REFUSALS => return Err(error),
             Err(_) => {
                 refusals += 1;
@@ -122,7 +185,7 @@ pub(super) fn introduce(socket: &UdpSocket, flow: u16, deadline: Instant) -> io:
 pub(super) fn finish(socket: &UdpSocket, flow: u16, token: u64, sent: u64, deadline: Instant) {
     let word = Word { kind: Kind::Finished, flow, nonce: token, value: sent };
     while Instant::now() < deadline {
-        match ask(socket, word, (Instant::now() + REPEAT_AFTER / 5).min(deadline)) {
+        match ask(socket, word, &word.encode(), (Instant::now() + REPEAT_AFTER / 5).min(deadline)) {
             Ok(Some(Word { kind: Kind::Noted, value, .. })) if value == sent => return,
             Ok(_) => {}
             // Nobody there who could note it.
@@ -137,8 +200,8 @@ pub(super) fn finish_deadline() -> Instant {
 }
 
 /// Sends a word; the first answer to it that comes in time.
-fn ask(socket: &UdpSocket, word: Word, until: Instant) -> io::Result<Option<Word>> {
-    match socket.send(&word.encode()) {
+fn ask(socket: &UdpSocket, word: Word, message: &[u8], until: Instant) -> io::Result<Option<Word>> {
+    match socket.send(message) {
         Ok(_) => {}
         Err(error) if error.kind() == ErrorKind::WouldBlock => {}
         // A full queue: as good as lost.
@@ -310,7 +373,11 @@ mod tests {
         let bytes = word.encode();
         assert_eq!(Word::decode(&bytes), Some(word));
         assert_eq!(Word::decode(&bytes[..31]), None);
-        assert_eq!(Word::decode(&[&bytes[..], &[0]].concat()), None);
+        let longer = |kind| [&Word { kind, ..word }.encode()[..], &[0; 1000]].concat();
+        assert_eq!(Word::decode(&longer(Kind::Confirm)), Some(word));
+        for kind in [Kind::Challenge, Kind::Welcome, Kind::Finished, Kind::Noted] {
+            assert_eq!(Word::decode(&longer(kind)), None);
+        }
         for (place, value) in [(0, b'V'), (8, 0), (8, 7), (9, 1)] {
             let mut damaged = bytes;
             damaged[place] = value;

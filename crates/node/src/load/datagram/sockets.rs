@@ -3,32 +3,21 @@
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-use nix::errno::Errno;
-use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::socket::{
-    AddressFamily, SockFlag, SockType, SockaddrStorage, bind, connect, getsockopt, setsockopt,
-    socket, sockopt,
+    AddressFamily, SockFlag, SockType, SockaddrStorage, bind, connect, setsockopt, socket, sockopt,
 };
 use vioperf_model::units::ByteSize;
 
 use crate::load::LoadError;
+use crate::load::socket_options::{
+    Buffer, SocketOptions, number, set_number, size_buffer_as_far_as_possible,
+};
 
 /// What a receiver's buffer shall hold when nothing is asked for: 10 ms of a million small datagrams
 /// a second, each of which takes some 768 bytes of it.
 const RECEIVE_BUFFER: ByteSize = ByteSize::from_mib(8);
 /// The number of counters that `SO_MEMINFO` gives.
 const MEMINFO_COUNTERS: usize = 9;
-
-/// Raises the limit of open files as far as we may, when so many flows need it. If that is not
-/// enough, opening a socket fails and says so.
-pub(super) fn allow_open_files(flows: u16) {
-    let wanted = u64::from(flows) + 64;
-    if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE)
-        && soft < wanted
-    {
-        let _ = setrlimit(Resource::RLIMIT_NOFILE, wanted.min(hard), hard);
-    }
-}
 
 /// A socket that sends to `peer` alone and hears it alone.
 pub(super) fn connected(
@@ -74,6 +63,19 @@ pub(super) fn check_fits(
     })
 }
 
+/// That the path swallows datagrams of the load's size without a word, though shorter ones pass.
+pub(super) fn black_hole(peer: SocketAddr, payload_bytes: usize, passes: usize) -> LoadError {
+    LoadError::Parameter {
+        what: "payload",
+        value: format!("{payload_bytes} B"),
+        advice: format!(
+            "datagrams that long do not arrive at {}, while those of {passes} B do: something on \
+             the path has a smaller MTU and does not say so; ask for at most {passes} B, or widen it",
+            peer.ip()
+        ),
+    }
+}
+
 /// A socket that receives at `address`.
 pub(super) fn receiving(address: SocketAddr, one_of_many: bool) -> Result<UdpSocket, LoadError> {
     let socket = new_socket(address.ip())?;
@@ -95,51 +97,15 @@ fn new_socket(address: IpAddr) -> Result<OwnedFd, LoadError> {
         .map_err(LoadError::system("open a UDP socket"))
 }
 
-/// Sets the size of the send buffer, and verifies it.
-pub(super) fn size_send_buffer(socket: &UdpSocket, asked: ByteSize) -> Result<(), LoadError> {
-    let size = in_bytes(asked);
-    // Beyond the sysctl only by force, which needs CAP_NET_ADMIN.
-    if setsockopt(socket, sockopt::SndBufForce, &size).is_err() {
-        setsockopt(socket, sockopt::SndBuf, &size).map_err(LoadError::refused("SO_SNDBUF"))?;
-    }
-    let given = getsockopt(socket, sockopt::SndBuf).map_err(LoadError::refused("SO_SNDBUF"))?;
-    verify(asked, given, "SO_SNDBUF", "net.core.wmem_max")
-}
-
-/// Sets the size of the receive buffer, and verifies it if it was asked for; without, it is as large as
-/// the kernel gives. Returns what it is.
-pub(super) fn size_receive_buffer(
+/// Sets what a receiving socket shall have; without a size that was asked for, its buffer is as large
+/// as the kernel gives. Returns how large that is.
+pub(super) fn set_on_receiver(
     socket: &UdpSocket,
-    asked: Option<ByteSize>,
+    options: &SocketOptions,
 ) -> Result<usize, LoadError> {
-    let size = in_bytes(asked.unwrap_or(RECEIVE_BUFFER));
-    if setsockopt(socket, sockopt::RcvBufForce, &size).is_err() {
-        setsockopt(socket, sockopt::RcvBuf, &size).map_err(LoadError::refused("SO_RCVBUF"))?;
-    }
-    let given = getsockopt(socket, sockopt::RcvBuf).map_err(LoadError::refused("SO_RCVBUF"))?;
-    if let Some(asked) = asked {
-        verify(asked, given, "SO_RCVBUF", "net.core.rmem_max")?;
-    }
-    Ok(given)
-}
-
-/// The kernel doubles what was asked for, for its own bookkeeping, and cuts it silently (socket(7)).
-fn verify(
-    asked: ByteSize,
-    given: usize,
-    option: &'static str,
-    sysctl: &'static str,
-) -> Result<(), LoadError> {
-    let given = ByteSize::from_bytes(u64::try_from(given / 2).unwrap_or(u64::MAX));
-    if given < asked {
-        return Err(LoadError::SocketBuffer { option, asked, given, sysctl });
-    }
-    Ok(())
-}
-
-fn in_bytes(size: ByteSize) -> usize {
-    // The kernel takes an int, and doubles it.
-    usize::try_from(size.as_bytes()).unwrap_or(usize::MAX).min(0x3fff_ffff)
+    options.set_on_udp(socket.as_fd())?;
+    let size = options.buffer().unwrap_or(RECEIVE_BUFFER);
+    size_buffer_as_far_as_possible(socket.as_fd(), Buffer::Receive, size)
 }
 
 /// Lets the kernel cut what is sent into datagrams of so many bytes (`UDP_SEGMENT`, udp(7)).
@@ -179,38 +145,4 @@ pub(super) fn drops(socket: BorrowedFd<'_>) -> Option<u32> {
     let place = usize::try_from(libc::SK_MEMINFO_DROPS).ok()?;
     let told = usize::try_from(length).ok()? / size_of::<u32>();
     (outcome == 0 && told > place).then(|| counters.get(place).copied()).flatten()
-}
-
-fn set_number(
-    socket: BorrowedFd<'_>,
-    level: libc::c_int,
-    option: libc::c_int,
-    value: libc::c_int,
-) -> Result<(), Errno> {
-    let length = libc::socklen_t::try_from(size_of_val(&value)).unwrap_or(0);
-    // SAFETY: the kernel reads `length` bytes of `value`.
-    let outcome = unsafe {
-        libc::setsockopt(socket.as_raw_fd(), level, option, (&raw const value).cast(), length)
-    };
-    Errno::result(outcome).map(drop)
-}
-
-fn number(
-    socket: BorrowedFd<'_>,
-    level: libc::c_int,
-    option: libc::c_int,
-) -> Result<libc::c_int, Errno> {
-    let mut value: libc::c_int = 0;
-    let mut length = libc::socklen_t::try_from(size_of_val(&value)).unwrap_or(0);
-    // SAFETY: the kernel writes at most `length` bytes to `value`.
-    let outcome = unsafe {
-        libc::getsockopt(
-            socket.as_raw_fd(),
-            level,
-            option,
-            (&raw mut value).cast(),
-            &raw mut length,
-        )
-    };
-    Errno::result(outcome).map(|_| value)
 }

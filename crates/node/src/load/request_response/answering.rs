@@ -13,7 +13,6 @@ use super::options::Options;
 use super::silence::{SILENCE, Silence};
 use crate::load::control::ThreadCounters;
 use crate::load::{LoadControl, tcp_info};
-use crate::scheduling::normal_priority;
 
 /// What became of one stream.
 pub(super) struct Answered {
@@ -58,7 +57,6 @@ impl Answering {
 
     /// Answers until told to stop, or until the peer is gone.
     pub(super) fn run(mut self, control: &LoadControl) -> Answered {
-        normal_priority();
         if let Some(counters) = control.counters().get(self.number)
             && let Err(reason) = self.answer_on(control, counters)
         {

@@ -20,7 +20,6 @@ use crate::clock::monotonic_ns;
 use crate::load::control::ThreadCounters;
 use crate::load::histogram::Latencies;
 use crate::load::{LoadControl, LoadError, tcp_info};
-use crate::scheduling::normal_priority;
 
 /// After so long a request of UDP counts as lost. It is noticed when the thread
 /// wakes next, at most a tick later.
@@ -140,7 +139,6 @@ impl Asking {
 
     /// Asks until told to stop, or until the peer is gone.
     pub(super) fn run(mut self, control: &LoadControl) -> Asked {
-        normal_priority();
         // Timers are 50 µs late otherwise (prctl(2)), and what is due goes out late.
         let _ = set_timerslack(1);
         if let Some(counters) = control.counters().get(self.number)

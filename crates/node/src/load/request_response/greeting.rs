@@ -17,9 +17,9 @@ use nix::sys::eventfd::EventFd;
 use nix::sys::socket::{
     AddressFamily, SockFlag, SockType, SockaddrStorage, bind, connect, setsockopt, socket, sockopt,
 };
-use vioperf_model::units::ByteSize;
 
-use crate::load::tcp_stream::sockets::{Buffer, same_host, set_buffer};
+use crate::load::connections::same_host;
+use crate::load::socket_options::SocketOptions;
 use crate::load::{LoadControl, LoadError};
 
 const GREETING: &[u8; 8] = b"vioperf?";
@@ -31,7 +31,7 @@ const AGAIN_AFTER: Duration = Duration::from_millis(100);
 pub(super) fn greet_all(
     peer: SocketAddr,
     streams: usize,
-    buffer: Option<ByteSize>,
+    options: &SocketOptions,
     within: Duration,
 ) -> Result<Vec<OwnedFd>, LoadError> {
     let deadline = Instant::now() + within;
@@ -41,7 +41,7 @@ pub(super) fn greet_all(
     };
     let mut greeted = Vec::with_capacity(streams);
     for number in 1..=streams {
-        let socket = open(SocketAddr::new(any, 0), buffer)?;
+        let socket = open(SocketAddr::new(any, 0), options)?;
         let failed = |source| LoadError::Connect { peer, number, streams, source };
         connect(socket.as_raw_fd(), &SockaddrStorage::from(peer))
             .map_err(|errno| failed(errno.into()))?;
@@ -73,9 +73,9 @@ fn waits(error: &io::Error) -> bool {
 /// Where greetings are awaited.
 pub(super) fn open_door(
     address: IpAddr,
-    buffer: Option<ByteSize>,
+    options: &SocketOptions,
 ) -> Result<(UdpSocket, u16), LoadError> {
-    let door = UdpSocket::from(open(SocketAddr::new(address, 0), buffer)?);
+    let door = UdpSocket::from(open(SocketAddr::new(address, 0), options)?);
     share_port(&door)?;
     let port = door.local_addr().map_err(LoadError::system("ask for a socket's address"))?.port();
     Ok((door, port))
@@ -129,13 +129,13 @@ pub(super) fn answer_greetings(
 pub(super) fn seat(
     door: &UdpSocket,
     guests: &[SocketAddr],
-    buffer: Option<ByteSize>,
+    options: &SocketOptions,
 ) -> Result<Vec<OwnedFd>, LoadError> {
     let at = door.local_addr().map_err(LoadError::system("ask for a socket's address"))?;
     let streams = guests.len();
     let mut seats = Vec::with_capacity(streams);
     for (number, guest) in (1..).zip(guests) {
-        let socket = open(at, buffer)?;
+        let socket = open(at, options)?;
         connect(socket.as_raw_fd(), &SockaddrStorage::from(*guest)).map_err(|errno| {
             LoadError::Connect { peer: *guest, number, streams, source: errno.into() }
         })?;
@@ -145,17 +145,14 @@ pub(super) fn seat(
 }
 
 /// A bound socket that is not connected.
-fn open(at: SocketAddr, buffer: Option<ByteSize>) -> Result<OwnedFd, LoadError> {
+fn open(at: SocketAddr, options: &SocketOptions) -> Result<OwnedFd, LoadError> {
     let family = match at {
         SocketAddr::V4(_) => AddressFamily::Inet,
         SocketAddr::V6(_) => AddressFamily::Inet6,
     };
     let socket = socket(family, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None)
         .map_err(LoadError::system("open a UDP socket"))?;
-    if let Some(size) = buffer {
-        set_buffer(&socket, Buffer::Send, size)?;
-        set_buffer(&socket, Buffer::Receive, size)?;
-    }
+    options.set_on_udp(socket.as_fd())?;
     // Only for a known port: of its own choice the kernel could else take one that is shared already.
     if at.port() != 0 {
         share_port(&socket)?;

@@ -3,57 +3,40 @@
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::socket::{
     AddressFamily, Backlog, SockFlag, SockType, SockaddrStorage, bind, connect, getsockopt,
     listen as listen_on, setsockopt, socket, sockopt,
 };
-use vioperf_model::units::ByteSize;
 
-use crate::load::{LoadControl, LoadError};
-
-/// Which of a socket's two buffers.
-#[derive(Debug, Clone, Copy)]
-pub(in crate::load) enum Buffer {
-    Send,
-    Receive,
-}
-
-/// Raises the limit of open files as far as we may, when so many streams need it. If that is not
-/// enough, opening a socket fails and says so.
-pub(in crate::load) fn allow_open_files(streams: usize) {
-    let wanted = u64::try_from(streams).unwrap_or(u64::MAX).saturating_add(64);
-    if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE)
-        && soft < wanted
-    {
-        let _ = setrlimit(Resource::RLIMIT_NOFILE, wanted.min(hard), hard);
-    }
-}
+use super::socket_options::SocketOptions;
+use super::{LoadControl, LoadError};
 
 /// Connects all streams to a receiver.
-pub(in crate::load) fn connect_all(
+pub(super) fn connect_all(
     peer: SocketAddr,
     streams: usize,
-    buffer: Option<(Buffer, ByteSize)>,
+    options: &SocketOptions,
     within: Duration,
 ) -> Result<Vec<TcpStream>, LoadError> {
     let deadline = Instant::now() + within;
     let mut connected = Vec::with_capacity(streams);
     for number in 1..=streams {
         let socket = new_socket(peer.ip())?;
-        if let Some((buffer, size)) = buffer {
-            set_buffer(&socket, buffer, size)?;
-        }
+        options.set_on_tcp(socket.as_fd())?;
         connect_until(&socket, peer, deadline).map_err(|source| LoadError::Connect {
             peer,
             number,
             streams,
             source,
         })?;
+        options.verify_connected(socket.as_fd())?;
         connected.push(TcpStream::from(socket));
     }
     Ok(connected)
@@ -76,16 +59,13 @@ fn connect_until(socket: &OwnedFd, peer: SocketAddr, deadline: Instant) -> io::R
 }
 
 /// Listens for the streams of a sender; the port is the kernel's choice.
-pub(in crate::load) fn listen(
+pub(super) fn listen(
     address: IpAddr,
     streams: usize,
-    buffer: Option<(Buffer, ByteSize)>,
+    options: &SocketOptions,
 ) -> Result<(TcpListener, u16), LoadError> {
     let socket = new_socket(address)?;
-    if let Some((buffer, size)) = buffer {
-        // Before listening: accepted connections inherit it, and it decides the window's scale.
-        set_buffer(&socket, buffer, size)?;
-    }
+    options.set_on_tcp(socket.as_fd())?;
     let refused = |source: io::Error| LoadError::Listen { address, source };
     let backlog = i32::try_from(streams).unwrap_or(i32::MAX).min(4096);
     bind(socket.as_raw_fd(), &SockaddrStorage::from(SocketAddr::new(address, 0)))
@@ -98,8 +78,66 @@ pub(in crate::load) fn listen(
     Ok((listener, port))
 }
 
+/// How long Start waits for connections that are made already but not accepted yet.
+const START_WITHIN: Duration = Duration::from_secs(2);
+/// How long a receiver waits for all connections after it is ready.
+const ACCEPT_WITHIN: Duration = Duration::from_secs(60);
+
+/// A receiver whose connections are being accepted.
+pub(super) struct Accepting {
+    thread: Option<JoinHandle<()>>,
+    accepted: Receiver<Result<Vec<TcpStream>, LoadError>>,
+    streams: usize,
+    control: Arc<LoadControl>,
+}
+
+impl Accepting {
+    /// Accepts so many connections in the background.
+    pub(super) fn start(
+        listener: TcpListener,
+        streams: usize,
+        control: &Arc<LoadControl>,
+    ) -> Result<Self, LoadError> {
+        let (sender, accepted) = channel();
+        let told = control.clone();
+        let thread = std::thread::Builder::new()
+            .name("accept".to_owned())
+            .spawn(move || {
+                // Nobody listens any more when the load was dropped meanwhile: that is fine.
+                let _ = sender.send(accept_all(&listener, streams, &told, ACCEPT_WITHIN));
+            })
+            .map_err(LoadError::system("create a thread"))?;
+        Ok(Self { thread: Some(thread), accepted, streams, control: control.clone() })
+    }
+
+    /// All of them, as the sender has connected already.
+    pub(super) fn all(&mut self) -> Result<Vec<TcpStream>, LoadError> {
+        match self.accepted.recv_timeout(START_WITHIN) {
+            Ok(outcome) => {
+                // It has said its last word.
+                drop(self.thread.take().map(JoinHandle::join));
+                outcome
+            }
+            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
+                let arrived = self.control.arrived();
+                Err(LoadError::Missing { arrived, streams: self.streams, waited: START_WITHIN })
+            }
+        }
+    }
+}
+
+impl Drop for Accepting {
+    /// Whoever has not waited for all of them gives the load up.
+    fn drop(&mut self) {
+        if let Some(thread) = self.thread.take() {
+            self.control.stop();
+            drop(thread.join());
+        }
+    }
+}
+
 /// Accepts so many connections, all from the host that the first one came from; others are closed.
-pub(in crate::load) fn accept_all(
+fn accept_all(
     listener: &TcpListener,
     streams: usize,
     control: &LoadControl,
@@ -140,7 +178,7 @@ pub(in crate::load) fn accept_all(
 }
 
 /// Makes that closing the connection resets it: what is still buffered is thrown away.
-pub(in crate::load) fn reset(stream: &impl AsFd) {
+pub(super) fn reset(stream: &impl AsFd) {
     let at_once = libc::linger { l_onoff: 1, l_linger: 0 };
     let _ = setsockopt(stream, sockopt::Linger, &at_once);
 }
@@ -154,38 +192,8 @@ fn new_socket(address: IpAddr) -> Result<OwnedFd, LoadError> {
         .map_err(LoadError::system("open a TCP socket"))
 }
 
-/// Sets a buffer's size and verifies it. The kernel doubles what was asked for, for its own
-/// bookkeeping, and cuts it silently to the sysctl's maximum (socket(7)).
-pub(in crate::load) fn set_buffer(
-    socket: &OwnedFd,
-    buffer: Buffer,
-    asked: ByteSize,
-) -> Result<(), LoadError> {
-    let (option, sysctl) = match buffer {
-        Buffer::Send => ("SO_SNDBUF", "net.core.wmem_max"),
-        Buffer::Receive => ("SO_RCVBUF", "net.core.rmem_max"),
-    };
-    let refused = |given| LoadError::SocketBuffer { option, asked, given, sysctl };
-    let size = usize::try_from(asked.as_bytes())
-        .ok()
-        .filter(|size| i32::try_from(*size).is_ok())
-        .ok_or_else(|| refused(ByteSize::from_bytes(i32::MAX.unsigned_abs().into())))?;
-    let given = match buffer {
-        Buffer::Send => setsockopt(socket, sockopt::SndBuf, &size)
-            .and_then(|()| getsockopt(socket, sockopt::SndBuf)),
-        Buffer::Receive => setsockopt(socket, sockopt::RcvBuf, &size)
-            .and_then(|()| getsockopt(socket, sockopt::RcvBuf)),
-    }
-    .map_err(LoadError::system("set the size of a socket's buffer"))?;
-    if given / 2 < size {
-        let given = u64::try_from(given / 2).unwrap_or(u64::MAX);
-        return Err(refused(ByteSize::from_bytes(given)));
-    }
-    Ok(())
-}
-
 /// Same host, whatever the port; an IPv4 address mapped into IPv6 is the IPv4 one.
-pub(in crate::load) fn same_host(a: IpAddr, b: IpAddr) -> bool {
+pub(super) fn same_host(a: IpAddr, b: IpAddr) -> bool {
     a.to_canonical() == b.to_canonical()
 }
 
@@ -208,8 +216,13 @@ fn poll_until(fds: &mut [PollFd<'_>], deadline: Instant) -> io::Result<bool> {
 #[cfg(test)]
 mod tests {
     use nix::sys::socket::SockaddrIn;
+    use vioperf_model::workload::{Workload, WorkloadKind};
 
     use super::*;
+
+    fn plain() -> SocketOptions {
+        SocketOptions::of(&Workload::new(WorkloadKind::TcpStream))
+    }
 
     /// Connects from one of loopback's many addresses.
     fn connect_from(source: [u8; 4], port: u16) -> OwnedFd {
@@ -223,7 +236,7 @@ mod tests {
 
     #[test]
     fn a_stranger_does_not_take_a_streams_place() {
-        let (listener, port) = listen("127.0.0.1".parse().unwrap(), 2, None).unwrap();
+        let (listener, port) = listen("127.0.0.1".parse().unwrap(), 2, &plain()).unwrap();
         let control = LoadControl::new(1).unwrap();
         let sources = [[127, 0, 0, 1], [127, 0, 0, 2], [127, 0, 0, 1]];
         let _open = sources.map(|source| connect_from(source, port));
@@ -234,7 +247,7 @@ mod tests {
 
     #[test]
     fn too_few_connections_are_counted() {
-        let (listener, port) = listen("127.0.0.1".parse().unwrap(), 2, None).unwrap();
+        let (listener, port) = listen("127.0.0.1".parse().unwrap(), 2, &plain()).unwrap();
         let control = LoadControl::new(1).unwrap();
         let _open = connect_from([127, 0, 0, 1], port);
         let error = accept_all(&listener, 2, &control, Duration::from_millis(50)).unwrap_err();
