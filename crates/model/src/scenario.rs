@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::levels::Levels;
 use crate::nic::NicModel;
 use crate::units::{ByteSize, TimeSpan};
-use crate::workload::{Background, Direction, Receivers, Transport, Workload};
+use crate::workload::{Background, Direction, Receivers, Transport, Workload, WorkloadKind};
 
 /// A whole scenario.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -45,11 +45,16 @@ pub struct Testbed {
     pub mtu: u32,
     /// Which Internet protocol carries the load.
     pub ip: IpVersion,
+    /// The machine at the other end, where `vioperf serve` runs (`vioperf test` writes it): then there
+    /// is no lab, and switch and guest are without meaning. The far end is what directions call the
+    /// guest.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub server: Option<String>,
 }
 
 impl Default for Testbed {
     fn default() -> Self {
-        Self { switch: SwitchKind::Bridge, mtu: 1500, ip: IpVersion::Ipv4 }
+        Self { switch: SwitchKind::Bridge, mtu: 1500, ip: IpVersion::Ipv4, server: None }
     }
 }
 
@@ -300,6 +305,11 @@ impl Scenario {
             let message = "IPv6 needs an MTU of at least 1280 bytes (RFC 8200, section 5)";
             check(true, key, format!("an MTU of {mtu} is too little: {message}"));
         }
+        check(
+            self.testbed.server.is_some() && !self.factors.nic.is_empty(),
+            "factors.nic",
+            "between two machines there is no guest, so no NIC of one: leave it out".into(),
+        );
         let vcpus = self.guest.vcpus;
         check(
             vcpus.is_some_and(|n| !(1..=64).contains(&n)),
@@ -350,7 +360,9 @@ impl Scenario {
     fn check_datagrams(&self, check: &mut impl FnMut(bool, &'static str, String)) {
         let mut said = Vec::new();
         for cell in crate::plan::cells(self) {
-            if !matches!(cell.workload.kind, WorkloadKind::UdpStream | WorkloadKind::PacketRate) {
+            let kinds = [WorkloadKind::UdpStream, WorkloadKind::PacketRate];
+            // The path between two machines is the nodes' to know.
+            if cell.server.is_some() || !kinds.contains(&cell.workload.kind) {
                 continue;
             }
             let room = cell.mtu.saturating_sub(cell.ip.header_bytes() + UDP_HEADER_BYTES);

@@ -7,7 +7,7 @@ use std::io::{self, IsTerminal, Write};
 use crate::cli::ColorChoice;
 
 /// Where a command prints.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Output {
     quiet: bool,
     color: ColorChoice,
