@@ -3,9 +3,10 @@
 
 use vioperf_model::nic::NicKind;
 use vioperf_model::record::RunInfo;
+use vioperf_model::workload::Direction;
 
-use crate::measure::Measure;
-use crate::result::{Ranked, RankedWorkload, Summary};
+use crate::measure::{Measure, Unit};
+use crate::result::{CellAnalysis, Ranked, RankedWorkload, Summary};
 use crate::wording::{count, direction, percent, three_digits};
 
 /// What has to be said before any number.
@@ -15,6 +16,38 @@ pub fn notice(run: &RunInfo) -> Option<String> {
         "Software emulation (TCG), not KVM: the ratios below are not those under KVM. Reason: {}",
         hypervisor.accel_reason
     ))
+}
+
+/// What was measured between two machines.
+pub fn between_machines(cells: &[CellAnalysis]) -> Vec<String> {
+    let sentence = |cell: &CellAnalysis| {
+        let measure = cell.measure();
+        let (server, rate) = (&cell.path, cell.headline().mean());
+        let Some(rate) = rate.map(|rate| measure.unit.text(rate)) else {
+            return format!("Nothing was measured between this machine and {server}.");
+        };
+        let lost = cell.datagrams.as_ref().and_then(|datagrams| datagrams.lost_percent.mean());
+        let lost = lost.map_or_else(String::new, |lost| format!(", {} were lost", percent(lost)));
+        let latency = |name| {
+            let us = cell.transactions.as_ref()?.latency.percentile(name)?.us.mean()?;
+            Some(format!(", {name} {} µs", three_digits(us)))
+        };
+        let latency: String = ["p50", "p99"].into_iter().filter_map(latency).collect();
+        match (measure.unit, cell.direction) {
+            (_, Direction::Both) => {
+                format!("{rate} arrived at this machine and {server} together.")
+            }
+            (Unit::Transactions, Direction::ToGuest) => {
+                format!("{server} answered {rate} that were asked here{latency}.")
+            }
+            (Unit::Transactions, Direction::FromGuest) => {
+                format!("This machine answered {rate} that {server} asked{latency}.")
+            }
+            (_, Direction::ToGuest) => format!("{rate} arrived at {server}{lost}."),
+            (_, Direction::FromGuest) => format!("{rate} arrived here from {server}{lost}."),
+        }
+    };
+    cells.iter().map(sentence).collect()
 }
 
 /// The answer, the advice first.

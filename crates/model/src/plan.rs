@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::levels::Levels;
 use crate::nic::NicModel;
 use crate::scenario::{Reuse, Scenario, SwitchKind};
-use crate::workload::Workload;
+use crate::workload::{Direction, Workload};
 
 /// The name of a cell: its levels, joined by slashes (`virtio/4-streams/to-guest`).
 #[derive(
@@ -42,12 +42,15 @@ pub struct Cell {
     pub workload: Workload,
     /// The baseline it is compared with; absent for a baseline.
     pub baseline: Option<CellId>,
+    /// The machine at the other end, where the path is one between two machines and not a lab's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server: Option<String>,
 }
 
 impl Cell {
-    /// Whether no guest is in its path.
+    /// Whether others are compared with it: a lab's path without a guest.
     pub fn is_baseline(&self) -> bool {
-        self.nic.is_none()
+        self.nic.is_none() && self.server.is_none()
     }
 
     /// Whether one testbed, guest included, can serve both cells one after the other.
@@ -55,9 +58,11 @@ impl Cell {
         (self.nic, self.switch, self.mtu) == (other.nic, other.switch, other.mtu)
     }
 
-    /// What the cell's path is called in reports: the NIC model, or `baseline`.
-    pub fn path_name(&self) -> &'static str {
-        self.nic.map_or("baseline", NicModel::name)
+    /// What the cell's path is called in reports: the NIC model, the machine at the other end, or
+    /// `baseline`.
+    pub fn path_name(&self) -> &str {
+        let lab = self.nic.map_or("baseline", NicModel::name);
+        self.server.as_deref().unwrap_or(lab)
     }
 }
 
@@ -132,7 +137,7 @@ impl Plan {
         let cells: Vec<&Cell> = block.iter().filter_map(|&index| self.cells.get(index)).collect();
         let is_kept =
             |i: usize| reuse == Reuse::Group && i > 0 && cells[i].shares_testbed_with(cells[i - 1]);
-        (0..cells.len()).filter(|&i| !cells[i].is_baseline() && !is_kept(i)).count()
+        (0..cells.len()).filter(|&i| cells[i].nic.is_some() && !is_kept(i)).count()
     }
 
     /// How long the whole plan takes, when nothing goes wrong.
@@ -239,11 +244,18 @@ fn cell(
     }
     let plural = if workload.streams == 1 { "" } else { "s" };
     levels.push(format!("{}-stream{plural}", workload.streams));
-    levels.push(workload.direction.to_string());
+    levels.push(match (&scenario.testbed.server, workload.direction) {
+        (None, direction) => direction.to_string(),
+        (Some(_), Direction::ToGuest) => "to".to_owned(),
+        (Some(_), Direction::FromGuest) => "from".to_owned(),
+        (Some(_), Direction::Both) => "both".to_owned(),
+    });
     let levels = levels.join("/");
     let id = |path: &str| CellId(format!("{path}/{levels}"));
     let baseline = nic.map(|_| id("baseline"));
-    Cell { id: id(nic.map_or("baseline", NicModel::name)), nic, switch, mtu, workload, baseline }
+    let server = scenario.testbed.server.clone();
+    let path = server.as_deref().unwrap_or(nic.map_or("baseline", NicModel::name));
+    Cell { id: id(path), nic, switch, mtu, workload, baseline, server }
 }
 
 fn mixed(cells: &[Cell], random: &mut ChaCha8Rng) -> Vec<usize> {

@@ -43,11 +43,16 @@ pub struct Testbed {
     pub switch: SwitchKind,
     /// MTU of every link of the path, in bytes.
     pub mtu: u32,
+    /// The machine at the other end, where `vioperf serve` runs (`vioperf test` writes it): then there
+    /// is no lab, and switch and guest are without meaning. The far end is what directions call the
+    /// guest.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub server: Option<String>,
 }
 
 impl Default for Testbed {
     fn default() -> Self {
-        Self { switch: SwitchKind::Bridge, mtu: 1500 }
+        Self { switch: SwitchKind::Bridge, mtu: 1500, server: None }
     }
 }
 
@@ -243,6 +248,11 @@ impl Scenario {
             let key = if self.factors.mtu.is_empty() { "testbed.mtu" } else { "factors.mtu" };
             check(true, key, format!("an MTU of {mtu} is not between 576 and 65521 bytes"));
         }
+        check(
+            self.testbed.server.is_some() && !self.factors.nic.is_empty(),
+            "factors.nic",
+            "between two machines there is no guest, so no NIC of one: leave it out".into(),
+        );
         let vcpus = self.guest.vcpus;
         check(
             vcpus.is_some_and(|n| !(1..=64).contains(&n)),

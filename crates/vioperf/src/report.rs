@@ -3,6 +3,7 @@
 //!
 //! Strings that come from guests are hostile: each format escapes them its own way.
 
+mod between;
 mod columns;
 pub mod csv;
 pub mod html;

@@ -140,6 +140,8 @@ pub fn place(place: Place) -> &'static str {
         Place::Second => "second namespace",
         Place::Guest => "guest",
         Place::Host => "host",
+        Place::Client => "client",
+        Place::Server => "server",
     }
 }
 
