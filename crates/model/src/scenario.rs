@@ -360,7 +360,8 @@ impl Scenario {
     fn check_datagrams(&self, check: &mut impl FnMut(bool, &'static str, String)) {
         let mut said = Vec::new();
         for cell in crate::plan::cells(self) {
-            let kinds = [WorkloadKind::UdpStream, WorkloadKind::PacketRate];
+            use WorkloadKind::{PacketRate, RateSearch, UdpStream};
+            let kinds = [UdpStream, PacketRate, RateSearch];
             // The path between two machines is the nodes' to know.
             if cell.server.is_some() || !kinds.contains(&cell.workload.kind) {
                 continue;
