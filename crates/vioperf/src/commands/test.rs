@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use vioperf_analysis::analyse;
 use vioperf_model::plan::Plan;
 use vioperf_model::record::{Outcome, RunEnd, RunEnding, RunInfo, SCHEMA_VERSION, TrialRecord};
@@ -44,7 +44,14 @@ pub fn execute(args: &TestArgs, output: &Output) -> Result<ExitCode, Failure> {
         _ => Family::Any,
     };
     let token = Token::find(args.token_file.as_deref()).map_err(Failure::Usage)?;
-    let way = Way { target: args.target.clone(), family, token };
+    let tls = (args.tls || args.tls_pin.is_some()).then_some(args.tls_pin);
+    if tls == Some(None) && token.is_none() {
+        return Err(Failure::Usage(anyhow!(
+            "--tls alone does not tell the server from somebody in between: give --tls-pin with the \
+             fingerprint that `vioperf serve --tls` prints, or --token-file"
+        )));
+    }
+    let way = Way { target: args.target.clone(), family, token, tls };
     let interrupt = Interrupt::listen().context("cannot listen for signals")?;
 
     let connection = way.connect(&interrupt)?;

@@ -12,7 +12,7 @@ use vioperf_model::wire::{
     self, InterfaceConfig, NodeIdentity, PROTOCOL_VERSION, Prepare, Request, Response, WireError,
 };
 
-use super::channel::{Bounded, Channel, is_interrupt};
+use super::channel::{Channel, Patience, is_interrupt};
 use crate::interrupt::{Interrupt, Urgency};
 
 /// How long a node may take to answer what costs it nothing.
@@ -285,12 +285,12 @@ impl NodeLink {
         what: &'static str,
         timeout: Duration,
     ) -> Result<Response, NodeError> {
-        let mut channel = Bounded {
-            channel: self.channel.as_mut(),
+        let patience = Patience {
             deadline: Instant::now() + timeout,
             interrupt: &self.interrupt,
             give_up_at: self.give_up_at,
         };
+        let mut channel = patience.on(self.channel.as_mut());
         let answer =
             wire::write_frame(&mut channel, request).and_then(|()| wire::read_frame(&mut channel));
         match answer {

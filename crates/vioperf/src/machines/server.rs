@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use self::limits::Limits;
+use super::tls::Identity;
 use super::token::Token;
 use crate::interrupt::{Interrupt, Urgency};
 use crate::output::Output;
@@ -39,6 +40,8 @@ pub struct Config {
     pub limits: Limits,
     /// What both ends know.
     pub token: Option<Token>,
+    /// Of a server that speaks TLS.
+    pub identity: Option<Identity>,
 }
 
 /// What all sessions share.
