@@ -14,7 +14,7 @@ use vioperf_model::scenario_file::{self, Override};
 use crate::cli::TestArgs;
 use crate::conductor::schedule::{Audience, Position, Schedule};
 use crate::exit::{Failure, run_code};
-use crate::interrupt::Interrupt;
+use crate::interrupt::{Interrupt, signal_name};
 use crate::machines::client::{Family, Way};
 use crate::machines::stage::{Ends, MachineStage};
 use crate::machines::token::Token;
@@ -79,6 +79,13 @@ pub fn execute(args: &TestArgs, output: &Output) -> Result<ExitCode, Failure> {
             never_ready: Vec::new(),
         }
         .run()
+    };
+    // A signal in the last trial shortens it, and then the plan is at its end all the same.
+    let how = match interrupt.signal() {
+        Some(signal) if matches!(how, RunEnding::Completed) => {
+            RunEnding::Interrupted { signal: signal_name(signal).to_owned() }
+        }
+        _ => how,
     };
     info.ended = Some(RunEnd { at: now(), how });
     conclude(&info, keeper, args, output)

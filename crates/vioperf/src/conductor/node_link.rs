@@ -18,6 +18,9 @@ use crate::interrupt::{Interrupt, Urgency};
 /// How long a node may take to answer what costs it nothing.
 const PROMPT: Duration = Duration::from_secs(10);
 
+/// How long a farewell is waited for.
+const FAREWELL: Duration = Duration::from_secs(2);
+
 /// Exchanges by which the clocks are related; the one with the shortest round trip counts.
 const CLOCK_EXCHANGES: usize = 8;
 
@@ -182,9 +185,11 @@ impl NodeLink {
         self.done(&Request::Start, "start", PROMPT)
     }
 
-    /// Tells it that nothing more will be asked. A node that is gone already need not hear it.
+    /// Tells it that nothing more will be asked, even when the user wants the end. A node that is
+    /// gone already need not hear it.
     pub fn farewell(&mut self) {
-        let _ = self.done(&Request::Shutdown, "farewell", PROMPT);
+        self.interrupt = Interrupt::default();
+        let _ = self.done(&Request::Shutdown, "farewell", FAREWELL);
     }
 
     /// Stops it.

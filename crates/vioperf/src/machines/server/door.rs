@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use vioperf_model::wire::write_frame;
 
 use super::session::Session;
-use super::{Counted, MOST_STRANGERS, Shared};
+use super::{Counted, Shared, Stranger};
 use crate::conductor::channel::{Channel, Patience};
 use crate::interrupt::Urgency;
 use crate::machines::client::Verdict;
@@ -22,7 +22,7 @@ const WRONG_PROOF_WAITS: Duration = Duration::from_secs(1);
 
 /// Receives one connection and serves it to its end.
 pub(super) fn receive(shared: &Shared, stream: TcpStream, from: SocketAddr) {
-    let Some(stranger) = Counted::below(&shared.strangers, MOST_STRANGERS) else {
+    let Some(stranger) = Stranger::receive(&shared.strangers, from.ip()) else {
         shared.turn_away(from, &"too many connections that have proved nothing yet");
         return;
     };

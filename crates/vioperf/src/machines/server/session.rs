@@ -19,6 +19,7 @@ use crate::interrupt::{Interrupt, Urgency};
 use crate::machines::client::Verdict;
 use crate::machines::live::{EndNow, Live};
 use crate::machines::own_node::OwnNode;
+use crate::report::text::clean;
 
 /// A client that asks nothing for so long while its load runs has gone: it asks every second.
 const SILENT_WHILE_RUNNING: Duration = Duration::from_secs(10);
@@ -100,6 +101,8 @@ impl<'a> Session<'a> {
     }
 
     fn note(&self, text: impl std::fmt::Display) {
+        // Some of it is what the client said.
+        let text = clean(&text.to_string());
         self.shared.output.note(format_args!("[{}] {text}", self.number));
     }
 
@@ -145,6 +148,11 @@ impl<'a> Session<'a> {
         let mut channel = until.on(self.channel.as_mut());
         read_frame_within(&mut channel, MOST_REQUEST_BYTES).map_err(|error| match error {
             WireError::Closed => broken("the client went away"),
+            WireError::Io(error)
+                if matches!(error.kind(), ErrorKind::ConnectionReset | ErrorKind::BrokenPipe) =>
+            {
+                broken("the client went away")
+            }
             WireError::Io(error) if error.kind() == ErrorKind::TimedOut => {
                 broken(format!("the client was silent for {} s", patience.as_secs()))
             }
