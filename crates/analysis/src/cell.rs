@@ -9,14 +9,16 @@ use vioperf_model::workload::{Direction, Workload, WorkloadKind};
 
 use crate::between;
 use crate::cores::{CoreReading, MachineReading};
-use crate::datagrams::bytes_on_wire;
+use crate::datagrams::{bytes_on_wire, percent_of_wire_rate};
 use crate::latency::{Latency, PERCENTILES, Wanted};
 use crate::measure::Measure;
+use crate::rate_search::{End, Goal, Proved};
 use crate::rates::TrialReadings;
 use crate::result::{
     BothWays, BytesPerPacket, CellAnalysis, CoreStates, CoreUse, DatagramDemand, Datagrams,
-    EndFacts, LatencyAnalysis, MachineUse, Metric, Percentile, QemuUse, Retransmissions,
-    ServiceDemand, TransactionDemand, Transactions, TrialCounts, TrialValue,
+    EndFacts, LatencyAnalysis, MachineUse, Metric, Percentile, QemuUse, RateSearch,
+    Retransmissions, SearchGoal, ServiceDemand, TransactionDemand, Transactions, TrialCounts,
+    TrialValue,
 };
 use crate::statistics::{summarise, summarise_ratios};
 use crate::threads::Task;
@@ -257,6 +259,44 @@ fn datagrams(cell: &Cell, trials: &CellTrials<'_>) -> Datagrams {
     }
 }
 
+fn rate_search(cell: &Cell, trials: &CellTrials<'_>) -> RateSearch {
+    let of_wire = trials.completed.iter().map(|(trial, readings)| {
+        let percent = percent_of_wire_rate(trial, &cell.workload, &readings.headline);
+        (readings.sequence, readings.block, percent)
+    });
+    let goals = Goal::all(&cell.workload.search);
+    RateSearch {
+        lower_bound_per_second: trials.metric(|r| &r.headline),
+        percent_of_wire_rate: metric(of_wire, summarise),
+        max_rate_per_second: trials.metric(|r| &r.search_max_rate),
+        goals: goals.iter().enumerate().map(|(at, goal)| search_goal(trials, at, goal)).collect(),
+    }
+}
+
+fn search_goal(trials: &CellTrials<'_>, at: usize, goal: &Goal) -> SearchGoal {
+    let proved = |r: &TrialReadings| -> Result<Proved, Absent> {
+        let proved = r.search.as_ref().map_err(Clone::clone)?;
+        Ok(*proved.get(at).ok_or("the search had no such goal")?)
+    };
+    let metric = |read: fn(&Proved) -> Reading| trials.metric_of(|r| read(&proved(r)?));
+    let mut ends: BTreeMap<&'static str, u32> = BTreeMap::new();
+    for goal in trials.completed.iter().filter_map(|(_, readings)| proved(readings).ok()) {
+        *ends.entry(goal.end.name()).or_default() += 1;
+    }
+    SearchGoal {
+        name: goal.name(),
+        allowed_loss_percent: 100.0 * goal.loss_ratio,
+        lower_bound_per_second: metric(Proved::lower_bound),
+        upper_bound_per_second: metric(Proved::upper_bound),
+        throughput_per_second: metric(Proved::throughput),
+        ends,
+        loss_at_min_rate_percent: metric(|proved| match proved.end {
+            End::LosesAtMinRate { loss_ratio } => Ok(100.0 * loss_ratio),
+            _ => Err("the path does not lose too much at the lowest rate".into()),
+        }),
+    }
+}
+
 fn transactions(trials: &CellTrials<'_>, baseline: Option<&CellTrials<'_>>) -> Transactions {
     let demand = |at: usize| per_unit(at, 1e6);
     Transactions {
@@ -342,8 +382,12 @@ pub fn analyse_cell(
             .background_load()
             .map(|_| trials.metric(|r| &r.background_bits_per_second)),
         sender_bits_per_second: trials.metric(|r| &r.sender_bits_per_second),
-        datagrams: matches!(kind, WorkloadKind::UdpStream | WorkloadKind::PacketRate)
-            .then(|| datagrams(cell, trials)),
+        datagrams: matches!(
+            kind,
+            WorkloadKind::UdpStream | WorkloadKind::PacketRate | WorkloadKind::RateSearch
+        )
+        .then(|| datagrams(cell, trials)),
+        rate_search: (kind == WorkloadKind::RateSearch).then(|| rate_search(cell, trials)),
         transactions: matches!(kind, WorkloadKind::RequestResponse | WorkloadKind::ConnectRate)
             .then(|| transactions(trials, baseline)),
         between: cell.server.as_ref().map(|_| between::gather(trials)),

@@ -16,6 +16,7 @@ pub mod measure;
 #[cfg(test)]
 mod properties;
 mod ranking;
+pub mod rate_search;
 mod rates;
 pub mod result;
 mod statistics;

@@ -19,8 +19,8 @@ use vioperf_model::workload::{Direction, Workload};
 use crate::measure::Measure;
 
 pub use loads::{
-    BothWays, CurvePoint, DatagramDemand, Datagrams, LatencyAnalysis, Percentile,
-    TransactionDemand, Transactions,
+    BothWays, CurvePoint, DatagramDemand, Datagrams, LatencyAnalysis, Percentile, RateSearch,
+    SearchGoal, TransactionDemand, Transactions,
 };
 
 /// Version of [`RunAnalysis`]. Raised when a reader of the older version would misread.
@@ -157,6 +157,9 @@ pub struct CellAnalysis {
     /// Datagrams; absent for a load that has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub datagrams: Option<Datagrams>,
+    /// What was searched; absent for a load that is no search.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate_search: Option<RateSearch>,
     /// Transactions; absent for a load that has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub transactions: Option<Transactions>,

@@ -57,6 +57,11 @@ pub(crate) fn prepare(role: &Role, workload: &Workload) -> Result<Box<dyn Load>,
         }
         WorkloadKind::UdpStream => Ok(Box::new(udp_stream::UdpStreams::prepare(role, workload)?)),
         WorkloadKind::PacketRate => Ok(Box::new(packet_rate::PacketRate::prepare(role, workload)?)),
+        WorkloadKind::RateSearch => Err(LoadError::Parameter {
+            what: "kind",
+            value: workload.kind.name().to_owned(),
+            advice: "a search is made of many loads of packet-rate: ask for those".to_owned(),
+        }),
     }
 }
 

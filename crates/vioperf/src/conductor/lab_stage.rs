@@ -12,16 +12,19 @@ use vioperf_lab::sandbox::Sandbox;
 use vioperf_lab::{ENDPOINT_INTERFACE, Lab, LabError, LabSpec};
 use vioperf_model::nic::NicModel;
 use vioperf_model::plan::Cell;
-use vioperf_model::record::{GuestOrigin, GuestSetup, Place};
+use vioperf_model::record::{GuestOrigin, GuestSetup, Place, SearchRecord};
 use vioperf_model::sample::InterfaceFacts;
 use vioperf_model::scenario::Reuse;
 use vioperf_model::wire::{InterfaceConfig, InterfaceSelector, WatchedProcess};
+use vioperf_model::workload::{Workload, WorkloadKind};
 
 use super::hypervisor::{GuestFactory, milliseconds};
 use super::node_link::{NodeError, NodeLink, time_span};
 use super::schedule::{Attempt, AttemptEnd, Stage};
+use super::search;
 use super::trial::{self, Endpoint, Measured, Nodes};
 use crate::interrupt::{Interrupt, Urgency};
+use crate::output::Output;
 
 /// How long a namespace's node may take to start.
 const NODE_START: Duration = Duration::from_secs(10);
@@ -44,6 +47,8 @@ pub struct LabStage<'a> {
     pub reuse: Reuse,
     /// The user's wish to end.
     pub interrupt: &'a Interrupt,
+    /// Where the steps of a trial are shown.
+    pub output: &'a Output,
     /// The lab of the last trial, if it still stands.
     pub standing: Option<Standing>,
     /// Guests started so far: each gets an address of its own, so that no neighbour entry is stale.
@@ -116,8 +121,8 @@ impl Stage for LabStage<'_> {
             Ok(setup) => setup,
             Err(failed) => return Ok(void(failed, None, true)),
         };
-        match conduct(&mut standing, cell, self.interrupt) {
-            Ok(Measured { timeline, parties }) => {
+        match self.conduct(&mut standing, cell) {
+            Ok((Measured { timeline, parties }, search)) => {
                 let end = match trial::fault_in(&parties) {
                     None => AttemptEnd::Completed,
                     Some(reason) => {
@@ -127,7 +132,7 @@ impl Stage for LabStage<'_> {
                 };
                 // After a fault everything is made anew.
                 self.standing = (end == AttemptEnd::Completed).then_some(standing);
-                Ok(Attempt { end, guest: setup, timeline: Some(timeline), parties })
+                Ok(Attempt { end, guest: setup, timeline: Some(timeline), parties, search })
             }
             Err(error) => {
                 let mut failed = Failed::of_node(&error);
@@ -154,14 +159,11 @@ fn void(failed: Failed, guest: Option<GuestSetup>, never_ready: bool) -> Attempt
     } else {
         AttemptEnd::Void { reason, console_tail, never_ready }
     };
-    Attempt { end, guest, timeline: None, parties: Vec::new() }
+    Attempt { end, guest, timeline: None, parties: Vec::new(), search: None }
 }
 
-fn conduct(
-    standing: &mut Standing,
-    cell: &Cell,
-    interrupt: &Interrupt,
-) -> Result<Measured, NodeError> {
+/// The nodes of the cell's path.
+fn nodes<'a>(standing: &'a mut Standing, cell: &Cell) -> Nodes<'a> {
     let peer_pid = standing.lab.peer.process.pid().as_raw();
     let watched = |label: &str, pid: i32| WatchedProcess { label: label.to_owned(), pid };
     let mut processes = vec![watched("peer", peer_pid)];
@@ -175,9 +177,7 @@ fn conduct(
             &mut standing.second
         }
     };
-    let (peer, host) = (&mut standing.peer, &mut standing.host);
-    let mut nodes = Nodes { peer, near, host, processes };
-    trial::conduct(&mut nodes, &cell.workload, interrupt)
+    Nodes { peer: &mut standing.peer, near, host: &mut standing.host, processes }
 }
 
 impl Standing {
@@ -191,6 +191,24 @@ impl Standing {
 }
 
 impl LabStage<'_> {
+    fn conduct(
+        &self,
+        standing: &mut Standing,
+        cell: &Cell,
+    ) -> Result<(Measured, Option<SearchRecord>), NodeError> {
+        let (interrupt, output) = (self.interrupt, self.output);
+        let mut nodes = nodes(standing, cell);
+        if cell.workload.kind != WorkloadKind::RateSearch {
+            return Ok((trial::conduct(&mut nodes, &cell.workload, interrupt)?, None));
+        }
+        let mut prober = |load: &Workload, drain: Duration| {
+            trial::conduct_and_drain(&mut nodes, load, drain, interrupt)
+        };
+        let tell = |step: &str| output.status_step(step);
+        let (measured, record) = search::conduct(&mut prober, &cell.workload, &tell)?;
+        Ok((measured, Some(record)))
+    }
+
     /// Sees to it that the guest which stands is the one that the cell needs, and no other.
     fn make_guest_ready(
         &mut self,

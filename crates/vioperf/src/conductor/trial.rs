@@ -59,6 +59,20 @@ pub fn conduct(
     workload: &Workload,
     interrupt: &Interrupt,
 ) -> Result<Measured, NodeError> {
+    conduct_and_drain(nodes, workload, Duration::ZERO, interrupt)
+}
+
+/// The same, and the receiver goes on for so long after the sender has stopped: what was sent but is
+/// still on its way counts too.
+///
+/// # Errors
+/// As [`conduct`].
+pub fn conduct_and_drain(
+    nodes: &mut Nodes<'_>,
+    workload: &Workload,
+    drain: Duration,
+    interrupt: &Interrupt,
+) -> Result<Measured, NodeError> {
     // A first Ctrl-C ends the run after this trial, so it must not disturb it.
     nodes.peer.link.set_patience(Urgency::Now);
     nodes.near.link.set_patience(Urgency::Now);
@@ -94,6 +108,9 @@ pub fn conduct(
     sender.start()?;
     let timeline = measure(workload, interrupt)?;
     sender.stop()?;
+    if !interrupt.sleep_until(Instant::now() + drain, Urgency::Now) {
+        return Err(NodeError::Interrupted);
+    }
     receiver.stop()?;
     nodes.host.stop()?;
 

@@ -56,10 +56,12 @@ struct Player<'a> {
     gone: bool,
 }
 
-/// Takes both ends through one trial; each second `tell` gets a line about it.
+/// Takes both ends through one load; each second `tell` gets a line about it. The receiver goes on for
+/// the time of `drain` after the sender has stopped.
 pub fn conduct(
     ends: (&mut End, &mut End),
     workload: &Workload,
+    drain: Duration,
     interrupt: &Interrupt,
     tell: &mut dyn FnMut(String),
 ) -> Conducted {
@@ -72,13 +74,17 @@ pub fn conduct(
     let (timeline, mut fault) = watch(&mut players, workload, interrupt, tell);
     // What was measured is fetched even when the user wants the end; a further signal ends that too.
     let patience = interrupt.forgetting();
-    for player in &mut players {
+    for (number, player) in players.iter_mut().enumerate() {
         player.end.link.set_interrupt(&patience);
         if !player.gone
             && let Err(error) = player.end.link.stop()
         {
             player.gone = true;
             fault.get_or_insert(error);
+        }
+        if number == 0 {
+            // The sender is the first.
+            patience.sleep_until(Instant::now() + drain, Urgency::Now);
         }
     }
     let parties = players.map(|player| player.into_party(&mut fault));
