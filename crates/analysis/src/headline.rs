@@ -60,8 +60,9 @@ fn cut_short(run: &RunInfo, trial: &TrialRecord) -> Option<String> {
     let Outcome::Void { reason, .. } = &trial.outcome else { return None };
     let timeline = trial.timeline.as_ref()?;
     let ns = timeline.measured_until_ns.saturating_sub(timeline.measured_from_ns);
-    let measure = Measure::of(run.plan.cell(&trial.cell)?.workload.kind);
-    let rate = match headline(trial, measure) {
+    let workload = &run.plan.cell(&trial.cell)?.workload;
+    let measure = Measure::of(workload.kind);
+    let rate = match headline(trial, workload) {
         Ok(rate) => measure.unit.text(rate),
         Err(reason) => format!("no rate ({reason})"),
     };
