@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use vioperf_analysis::analyse;
 use vioperf_model::plan::Plan;
 use vioperf_model::record::{Outcome, RunEnd, RunEnding, RunInfo, SCHEMA_VERSION, TrialRecord};
@@ -15,7 +15,7 @@ use vioperf_model::scenario_file::{self, Override};
 use crate::cli::TestArgs;
 use crate::conductor::schedule::{Audience, Position, Schedule};
 use crate::exit::{Failure, run_code};
-use crate::interrupt::Interrupt;
+use crate::interrupt::{Interrupt, signal_name};
 use crate::machines::client::{Family, Way};
 use crate::machines::stage::{Ends, MachineStage};
 use crate::machines::token::Token;
@@ -45,7 +45,14 @@ pub fn execute(args: &TestArgs, output: &Output) -> Result<ExitCode, Failure> {
         _ => Family::Any,
     };
     let token = Token::find(args.token_file.as_deref()).map_err(Failure::Usage)?;
-    let way = Way { target: args.target.clone(), family, token };
+    let tls = (args.tls || args.tls_pin.is_some()).then_some(args.tls_pin);
+    if tls == Some(None) && token.is_none() {
+        return Err(Failure::Usage(anyhow!(
+            "--tls alone does not tell the server from somebody in between: give --tls-pin with the \
+             fingerprint that `vioperf serve --tls` prints, or --token-file"
+        )));
+    }
+    let way = Way { target: args.target.clone(), family, token, tls };
     let interrupt = Interrupt::listen().context("cannot listen for signals")?;
 
     let connection = way.connect(&interrupt)?;
@@ -77,6 +84,13 @@ pub fn execute(args: &TestArgs, output: &Output) -> Result<ExitCode, Failure> {
             never_ready: Vec::new(),
         }
         .run()
+    };
+    // A signal in the last trial shortens it, and then the plan is at its end all the same.
+    let how = match interrupt.signal() {
+        Some(signal) if matches!(how, RunEnding::Completed) => {
+            RunEnding::Interrupted { signal: signal_name(signal).to_owned() }
+        }
+        _ => how,
     };
     info.ended = Some(RunEnd { at: now(), how });
     conclude(&info, keeper, args, output)
