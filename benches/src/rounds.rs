@@ -89,38 +89,47 @@ fn decisive(contest: &Contest) -> Metric {
     contest.bars.first().map_or(Metric::Throughput, |bar| bar.metric)
 }
 
-/// Who goes into the final: vioperf in all modes, and of each class the best peers of the heat, by
-/// the first bar's metric; and by every other metric of a bar the best one.
+/// Who goes into the final: for every bar the best of vioperf's modes and the best peers of the heat,
+/// of the bar's classes and by its metric: three (`--finalists`) by the first bar of each class, one by
+/// the others.
 fn choose(contenders: &[Contender], contest: &Contest, at_most: usize) -> Vec<usize> {
-    let ran = |contender: &Contender| contender.heat.is_ok();
     let mut chosen: Vec<usize> = Vec::new();
-    let mut add = |index: usize| {
-        if !chosen.contains(&index) {
-            chosen.push(index);
+    let mut seated: Vec<(bool, Class)> = Vec::new();
+    for bar in contest.bars {
+        for (ours, class) in [(true, bar.ours), (false, bar.theirs)] {
+            let first = !seated.contains(&(ours, class));
+            seated.push((ours, class));
+            let seats = match (ours, first) {
+                (false, true) => at_most,
+                // What one run says of our own modes decides nothing either.
+                (true, true) => 2,
+                _ => 1,
+            };
+            for index in best(contenders, bar.metric, ours, class).into_iter().take(seats) {
+                if !chosen.contains(&index) {
+                    chosen.push(index);
+                }
+            }
         }
-    };
-    for (index, contender) in contenders.iter().enumerate() {
-        if contender.entry.ours && ran(contender) {
-            add(index);
-        }
-    }
-    for (place, bar) in contest.bars.iter().enumerate() {
-        let mut peers: Vec<(usize, f64)> = contenders
-            .iter()
-            .enumerate()
-            .filter(|(_, contender)| !contender.entry.ours && contender.entry.class == bar.theirs)
-            .filter_map(|(index, contender)| {
-                Some((index, contender.heat.as_ref().ok()?.value(bar.metric)?))
-            })
-            .collect();
-        peers.sort_by(|(_, one), (_, other)| one.total_cmp(other));
-        if bar.metric.more_is_better() {
-            peers.reverse();
-        }
-        let seats = if place == 0 || bar.theirs == Class::Joined { at_most } else { 1 };
-        peers.into_iter().take(seats).for_each(|(index, _)| add(index));
     }
     chosen
+}
+
+/// vioperf's modes, or the peers, of a class, the best in the heat first.
+fn best(contenders: &[Contender], metric: Metric, ours: bool, class: Class) -> Vec<usize> {
+    let mut found: Vec<(usize, f64)> = contenders
+        .iter()
+        .enumerate()
+        .filter(|(_, contender)| contender.entry.ours == ours && contender.entry.class == class)
+        .filter_map(|(index, contender)| {
+            Some((index, contender.heat.as_ref().ok()?.value(metric)?))
+        })
+        .collect();
+    found.sort_by(|(_, one), (_, other)| one.total_cmp(other));
+    if metric.more_is_better() {
+        found.reverse();
+    }
+    found.into_iter().map(|(index, _)| index).collect()
 }
 
 /// One run: server, client, and what both cost.

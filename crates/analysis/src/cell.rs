@@ -5,8 +5,10 @@ use std::collections::BTreeMap;
 use vioperf_model::plan::{Cell, CellId, Plan};
 use vioperf_model::record::{Outcome, Party, Place, TrialRecord};
 use vioperf_model::sample::InterfaceFacts;
+use vioperf_model::scenario::IpVersion;
 use vioperf_model::workload::{Direction, Workload, WorkloadKind};
 
+use crate::between;
 use crate::cores::{CoreReading, MachineReading};
 use crate::datagrams::{bytes_on_wire, percent_of_wire_rate};
 use crate::latency::{Latency, PERCENTILES, Wanted};
@@ -69,14 +71,26 @@ impl CellTrials<'_> {
     }
 
     fn machine<'r>(&'r self, of: impl Fn(&'r TrialReadings) -> &'r MachineReading) -> MachineUse {
+        self.machine_of(|readings| Some(of(readings)))
+    }
+
+    /// How busy a machine was that need not be in every trial.
+    pub fn machine_of<'r>(
+        &'r self,
+        of: impl Fn(&'r TrialReadings) -> Option<&'r MachineReading>,
+    ) -> MachineUse {
         let mut cores: BTreeMap<u32, Vec<(&TrialReadings, &CoreReading)>> = BTreeMap::new();
         for (_, readings) in &self.completed {
-            for core in of(readings).cores.iter().flatten() {
+            for core in of(readings).iter().flat_map(|machine| machine.cores.iter().flatten()) {
                 cores.entry(core.core).or_default().push((readings, core));
             }
         }
+        let busy = |readings| match of(readings) {
+            Some(machine) => machine.busy_percent_of_core.clone(),
+            None => Err("the machine is not in the record".into()),
+        };
         MachineUse {
-            busy_percent_of_core: self.metric(|readings| &of(readings).busy_percent_of_core),
+            busy_percent_of_core: self.metric_of(busy),
             cores: cores.into_iter().map(|(number, trials)| core_use(number, &trials)).collect(),
         }
     }
@@ -234,9 +248,12 @@ fn datagrams(cell: &Cell, trials: &CellTrials<'_>) -> Datagrams {
         duplicated: trials.metric(|r| &r.datagrams.duplicated),
         reordered: trials.metric(|r| &r.datagrams.reordered),
         jitter_us: trials.metric(|r| &r.datagrams.jitter_us),
-        // Labs speak IPv4.
-        bytes_on_wire: bytes_on_wire(payload_bytes, false, u64::from(cell.mtu))
-            .filter(|_| !cell.workload.segmentation),
+        bytes_on_wire: bytes_on_wire(
+            payload_bytes,
+            cell.ip == IpVersion::Ipv6,
+            u64::from(cell.mtu),
+        )
+        .filter(|_| !cell.workload.segmentation),
         percent_of_wire_rate: trials.metric(|r| &r.datagrams.percent_of_wire_rate),
         service_demand: DatagramDemand {
             host_ns: trials.metric_of(demand(0)),
@@ -340,7 +357,7 @@ pub fn analyse_cell(
     trials: &CellTrials<'_>,
     baseline: Option<&CellTrials<'_>>,
 ) -> CellAnalysis {
-    let has_guest = !cell.is_baseline();
+    let has_guest = cell.nic.is_some();
     // A baseline that was planned but never tried is none in any block.
     let none = CellTrials::default();
     let baseline = cell.baseline.as_ref().map(|_| baseline.unwrap_or(&none));
@@ -354,6 +371,7 @@ pub fn analyse_cell(
         is_baseline: cell.is_baseline(),
         switch: cell.switch,
         mtu_bytes: cell.mtu,
+        ip: cell.ip,
         streams: cell.workload.streams,
         direction: cell.workload.direction,
         workload: cell.workload.clone(),
@@ -378,6 +396,9 @@ pub fn analyse_cell(
         rate_search: (kind == WorkloadKind::RateSearch).then(|| rate_search(cell, trials)),
         transactions: matches!(kind, WorkloadKind::RequestResponse | WorkloadKind::ConnectRate)
             .then(|| transactions(trials, baseline)),
+        between: cell.server.as_ref().map(|_| between::gather(trials)),
+        tcp: (kind != WorkloadKind::UdpStream && kind != WorkloadKind::PacketRate)
+            .then(|| between::gather_tcp(trials)),
         percent_of_baseline: beside_baseline(trials, baseline, headline, percent, summarise_ratios),
         host: trials.machine(|r| &r.host),
         guest: has_guest.then(|| trials.machine(|r| &r.guest)),

@@ -89,8 +89,8 @@ impl<'a> Flow<'a> {
         receiver: Option<Placed<'a>>,
     ) -> Self {
         let from_peer = match (sender, receiver) {
-            (Some((party, ..)), _) => party.place == Place::Peer,
-            (None, Some((party, ..))) => party.place != Place::Peer,
+            (Some((party, ..)), _) => is_peer(party),
+            (None, Some((party, ..))) => !is_peer(party),
             (None, None) => true,
         };
         let view = |who, placed: Option<Placed<'a>>| match placed {
@@ -112,6 +112,11 @@ impl<'a> Flow<'a> {
         };
         view.rate(measure.unit)
     }
+}
+
+/// Between two machines it is the server that directions call the guest.
+fn is_peer(party: &Party) -> bool {
+    [Place::Peer, Place::Client].contains(&party.place)
 }
 
 impl View<'_> {

@@ -2,10 +2,12 @@
 //! not bear.
 
 use vioperf_model::nic::NicKind;
-use vioperf_model::record::RunInfo;
+use vioperf_model::record::{Outcome, RunInfo, TrialRecord};
+use vioperf_model::workload::Direction;
 
-use crate::measure::Measure;
-use crate::result::{Ranked, RankedWorkload, Summary};
+use crate::measure::{Measure, Unit};
+use crate::rates::headline;
+use crate::result::{CellAnalysis, Ranked, RankedWorkload, Summary};
 use crate::wording::{count, direction, percent, three_digits};
 
 /// What has to be said before any number.
@@ -15,6 +17,57 @@ pub fn notice(run: &RunInfo) -> Option<String> {
         "Software emulation (TCG), not KVM: the ratios below are not those under KVM. Reason: {}",
         hypervisor.accel_reason
     ))
+}
+
+/// What was measured between two machines.
+pub fn between_machines(
+    run: &RunInfo,
+    cells: &[CellAnalysis],
+    trials: &[TrialRecord],
+) -> Vec<String> {
+    let sentence = |cell: &CellAnalysis| {
+        let measure = cell.measure();
+        let (server, rate) = (&cell.path, cell.headline().mean());
+        let Some(rate) = rate.map(|rate| measure.unit.text(rate)) else {
+            return format!("Nothing was measured between this machine and {server}.");
+        };
+        let lost = cell.datagrams.as_ref().and_then(|datagrams| datagrams.lost_percent.mean());
+        let lost = lost.map_or_else(String::new, |lost| format!(", {} were lost", percent(lost)));
+        let latency = |name| {
+            let us = cell.transactions.as_ref()?.latency.percentile(name)?.us.mean()?;
+            Some(format!(", {name} {} µs", three_digits(us)))
+        };
+        let latency: String = ["p50", "p99"].into_iter().filter_map(latency).collect();
+        match (measure.unit, cell.direction) {
+            (_, Direction::Both) => {
+                format!("{rate} arrived at this machine and {server} together.")
+            }
+            (Unit::Transactions, Direction::ToGuest) => {
+                format!("{server} answered {rate} that were asked here{latency}.")
+            }
+            (Unit::Transactions, Direction::FromGuest) => {
+                format!("This machine answered {rate} that {server} asked{latency}.")
+            }
+            (_, Direction::ToGuest) => format!("{rate} arrived at {server}{lost}."),
+            (_, Direction::FromGuest) => format!("{rate} arrived here from {server}{lost}."),
+        }
+    };
+    cells.iter().map(sentence).chain(trials.iter().filter_map(|t| cut_short(run, t))).collect()
+}
+
+/// How far a trial came that does not count.
+fn cut_short(run: &RunInfo, trial: &TrialRecord) -> Option<String> {
+    let Outcome::Void { reason, .. } = &trial.outcome else { return None };
+    let timeline = trial.timeline.as_ref()?;
+    let ns = timeline.measured_until_ns.saturating_sub(timeline.measured_from_ns);
+    let workload = &run.plan.cell(&trial.cell)?.workload;
+    let measure = Measure::of(workload.kind);
+    let rate = match headline(trial, workload) {
+        Ok(rate) => measure.unit.text(rate),
+        Err(reason) => format!("no rate ({reason})"),
+    };
+    let reason = reason.trim_end_matches('.');
+    Some(format!("It ended after {:.1} s: {reason}; until then {rate}.", ns as f64 / 1e9))
 }
 
 /// The answer, the advice first.

@@ -2,6 +2,7 @@
 //! clock, no randomness: the same records give the same analysis, and every format of the report
 //! is rendered from it.
 
+mod between;
 mod cell;
 mod cores;
 mod datagrams;
@@ -47,7 +48,10 @@ pub fn analyse(run: &RunInfo, trials: &[TrialRecord]) -> RunAnalysis {
         notice: headline::notice(run),
         schema_version: ANALYSIS_SCHEMA_VERSION,
         question: run.scenario.question.clone(),
-        headline: headline::sentences(run, &ranking),
+        headline: match run.scenario.testbed.server {
+            Some(_) => headline::between_machines(run, &cells, trials),
+            None => headline::sentences(run, &ranking),
+        },
         ranking,
         findings,
         void_trials,

@@ -68,7 +68,7 @@ impl Unit {
     }
 
     /// The counter that it is read from, and how many of the unit one count is.
-    pub(crate) fn counter(self) -> (fn(&LoadCounters) -> Option<u64>, f64) {
+    pub fn counter(self) -> (fn(&LoadCounters) -> Option<u64>, f64) {
         match self {
             Self::Bits => (|load| Some(load.bytes), 8.0),
             Self::Datagrams => (|load| load.datagrams, 1.0),

@@ -6,6 +6,7 @@ use vioperf_model::record::{Party, Place, Purpose, TrialRecord};
 use vioperf_model::sample::{InterfaceCounters, Sample, TcpCounters};
 use vioperf_model::workload::{Direction, Workload, WorkloadKind};
 
+use crate::between::{BetweenReading, TcpReading};
 use crate::cores::MachineReading;
 use crate::datagrams::DatagramReading;
 use crate::flow::{Flow, View};
@@ -51,6 +52,10 @@ pub struct TrialReadings {
     pub search_max_rate: Reading,
     /// How long transactions took.
     pub latency: Result<Latency, Absent>,
+    /// Both ends of a path between two machines.
+    pub between: Option<BetweenReading>,
+    /// The sender's connections.
+    pub tcp: TcpReading,
     /// Requests that were not answered in time.
     pub timeouts: Reading,
     /// Busy time of the host's cores per payload received.
@@ -125,6 +130,8 @@ impl TrialReadings {
                 .map(|record| record.max_rate as f64)
                 .ok_or(NO_SEARCH.into()),
             latency: Latency::of_trial(trial),
+            between: BetweenReading::of(trial, &headline),
+            tcp: TcpReading::of(&flows),
             timeouts: timeouts(&first.sender),
             host_us_per_kib: demand(&host_cores.busy_percent_of_core),
             qemu_us_per_kib: demand(&qemu.total()),
@@ -203,7 +210,7 @@ fn timeouts(sender: &View<'_>) -> Reading {
 }
 
 /// `busy` as in [`us_per_kib`].
-fn seconds_per_unit(busy: &Reading, per_second: &Reading) -> Reading {
+pub(crate) fn seconds_per_unit(busy: &Reading, per_second: &Reading) -> Reading {
     let busy = busy.as_ref().map_err(Clone::clone)?;
     let per_second = per_second.as_ref().map_err(Clone::clone)?;
     if *per_second == 0.0 {
@@ -338,12 +345,12 @@ fn label(place: Place) -> Option<&'static str> {
         Place::Peer => Some("peer"),
         Place::Second => Some("second"),
         Place::Host => Some("host"),
-        Place::Guest => None,
+        Place::Guest | Place::Client | Place::Server => None,
     }
 }
 
 /// The node's own CPU time, over all that it sampled: it is counted from start to stop.
-fn node_percent_of_core(party: &Party) -> Option<f64> {
+pub(crate) fn node_percent_of_core(party: &Party) -> Option<f64> {
     let times = || party.report.samples.iter().map(|sample| sample.monotonic_ns);
     let span = times().max()?.checked_sub(times().min()?).filter(|span| *span > 0)?;
     Some(percent(party.report.node_cpu_ns as f64, span as f64))

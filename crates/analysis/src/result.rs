@@ -13,7 +13,7 @@ use vioperf_model::nic::NicKind;
 use vioperf_model::plan::CellId;
 use vioperf_model::record::{Place, RunInfo};
 use vioperf_model::sample::InterfaceFacts;
-use vioperf_model::scenario::SwitchKind;
+use vioperf_model::scenario::{IpVersion, SwitchKind};
 use vioperf_model::workload::{Direction, Workload};
 
 use crate::measure::Measure;
@@ -147,6 +147,8 @@ pub struct CellAnalysis {
     pub switch: SwitchKind,
     /// MTU of the path.
     pub mtu_bytes: u32,
+    /// What carries the load.
+    pub ip: IpVersion,
     /// Parallel connections.
     pub streams: u16,
     /// Which way the payload goes.
@@ -181,6 +183,12 @@ pub struct CellAnalysis {
     /// Transactions; absent for a load that has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub transactions: Option<Transactions>,
+    /// Both ends of a path between two machines; absent in a lab.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub between: Option<BetweenMachines>,
+    /// What TCP said of the sender's connections; absent where the load has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tcp: Option<TcpState>,
     /// The headline metric, in percent of that of the baseline of the same block.
     pub percent_of_baseline: Metric,
     /// The host's cores.
@@ -215,6 +223,41 @@ impl CellAnalysis {
     pub fn headline(&self) -> &Metric {
         (self.measure().read)(self).unwrap_or(&self.receiver_bits_per_second)
     }
+}
+
+/// Both ends of a path between two machines.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
+pub struct BetweenMachines {
+    /// The machine that `vioperf test` was started on.
+    pub client: MachineEnd,
+    /// The one where `vioperf serve` ran.
+    pub server: MachineEnd,
+}
+
+/// One end of a path between two machines.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
+pub struct MachineEnd {
+    /// Its cores, whatever they did.
+    pub machine: MachineUse,
+    /// CPU time of all its cores per unit of the headline metric: a bit, a datagram or a transaction.
+    pub cpu_seconds_per_unit: Metric,
+    /// CPU time of vioperf's own process there, from start to stop; 100 is one core.
+    pub node_percent_of_core: Metric,
+}
+
+/// What TCP said of the sender's connections at their end (`TCP_INFO`, tcp(7)).
+#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
+pub struct TcpState {
+    /// Smoothed round-trip time, the mean of all connections.
+    pub rtt_us: Metric,
+    /// Its variation, the mean of all connections.
+    pub rtt_variation_us: Metric,
+    /// Congestion window of a connection, the mean of all.
+    pub congestion_window_bytes: Metric,
+    /// Maximum segment size towards the receiver.
+    pub send_mss_bytes: Metric,
+    /// Segments that all connections together sent again, warm-up included.
+    pub retransmissions: Metric,
 }
 
 /// How often a cell was tried.

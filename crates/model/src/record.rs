@@ -314,6 +314,10 @@ pub enum Place {
     Guest,
     /// The host itself: it only observes the cores, the switch's ports and QEMU's threads.
     Host,
+    /// Between two machines: the one that vioperf was started on.
+    Client,
+    /// Between two machines: the other, where `vioperf serve` runs.
+    Server,
 }
 
 impl std::fmt::Display for Place {
@@ -323,6 +327,8 @@ impl std::fmt::Display for Place {
             Self::Second => "second endpoint",
             Self::Guest => "guest",
             Self::Host => "host",
+            Self::Client => "client",
+            Self::Server => "server",
         })
     }
 }

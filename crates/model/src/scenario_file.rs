@@ -110,6 +110,17 @@ impl Override {
         }
     }
 
+    /// An option of the command line (`--duration 10s`) that stands for a key of a section; the value
+    /// is read as that of `--set` is.
+    pub fn flag(flag: &str, section: &str, key: &str, value: &str) -> Self {
+        Self {
+            text: format!("{flag} {value}"),
+            section: Some(section.to_owned()),
+            key: key.to_owned(),
+            value: bare_value(value.trim()),
+        }
+    }
+
     fn apply(&self, table: &mut Table) {
         let target = match &self.section {
             None => table,

@@ -10,7 +10,7 @@ use std::net::{IpAddr, SocketAddr};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::sample::{InterfaceFacts, NodeReport};
+use crate::sample::{InterfaceFacts, NodeReport, Sample};
 use crate::units::TimeSpan;
 use crate::workload::Workload;
 
@@ -60,6 +60,8 @@ pub enum Request {
     Start,
     /// Ends it.
     Stop,
+    /// How far is it? Answered by [`Response::Progress`], at once, and only while a load runs.
+    Progress,
     /// Hands over what was measured, from sample number `from_sample` on.
     Collect {
         /// Index of the first sample wanted.
@@ -92,6 +94,8 @@ pub enum Response {
         /// Where a receiver listens.
         port: Option<u16>,
     },
+    /// Answer to [`Request::Progress`]: a sample of the load and of TCP, and nothing else.
+    Progress(Sample),
     /// Answer to [`Request::Collect`].
     Report {
         /// The report, its samples cut to at most [`SAMPLES_PER_REPORT`].
@@ -194,12 +198,12 @@ pub enum WireError {
     #[error("control channel: the other side closed it")]
     Closed,
     /// The frame is longer than accepted.
-    #[error(
-        "control channel: a frame of {announced} bytes was announced, {MAX_FRAME_BYTES} is the most"
-    )]
+    #[error("control channel: a frame of {announced} bytes was announced, {most} is the most")]
     TooLong {
         /// The length that was announced.
         announced: usize,
+        /// The longest that is taken.
+        most: usize,
     },
     /// The frame does not parse.
     #[error("control channel: a message does not parse: {0}")]
@@ -215,7 +219,7 @@ pub fn write_frame<T: Serialize>(channel: &mut impl Write, message: &T) -> Resul
     let length = u32::try_from(body.len())
         .ok()
         .filter(|_| body.len() <= MAX_FRAME_BYTES)
-        .ok_or(WireError::TooLong { announced: body.len() })?;
+        .ok_or(WireError::TooLong { announced: body.len(), most: MAX_FRAME_BYTES })?;
     let mut frame = Vec::with_capacity(body.len() + 4);
     frame.extend_from_slice(&length.to_be_bytes());
     frame.extend_from_slice(&body);
@@ -230,11 +234,23 @@ pub fn write_frame<T: Serialize>(channel: &mut impl Write, message: &T) -> Resul
 /// [`WireError::Closed`] when the channel ends between frames or inside one, [`WireError::TooLong`]
 /// and [`WireError::Malformed`] when the other side misbehaves, else the channel's error.
 pub fn read_frame<T: DeserializeOwned>(channel: &mut impl Read) -> Result<T, WireError> {
+    read_frame_within(channel, MAX_FRAME_BYTES)
+}
+
+/// Reads one frame of at most `most` bytes ([`MAX_FRAME_BYTES`] in any case).
+///
+/// # Errors
+/// As those of [`read_frame`].
+pub fn read_frame_within<T: DeserializeOwned>(
+    channel: &mut impl Read,
+    most: usize,
+) -> Result<T, WireError> {
     let mut length = [0; 4];
     read_whole(channel, &mut length)?;
     let announced = u32::from_be_bytes(length) as usize;
-    if announced > MAX_FRAME_BYTES {
-        return Err(WireError::TooLong { announced });
+    let most = most.min(MAX_FRAME_BYTES);
+    if announced > most {
+        return Err(WireError::TooLong { announced, most });
     }
     // `take` and `read_to_end` grow the buffer with what has arrived, not with what was announced.
     let mut body = Vec::new();

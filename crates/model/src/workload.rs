@@ -171,6 +171,34 @@ pub struct Workload {
     pub search: Search,
 }
 
+/// An option of a workload, as a key of a scenario.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WorkloadKey {
+    /// Its name (`socket_buffer`).
+    pub name: String,
+    /// What it is, as its documentation says.
+    pub help: String,
+    /// Whether it is on or off.
+    pub is_switch: bool,
+}
+
+/// Every key of a workload but its kind, read off the schema, so that there is one place that knows
+/// them.
+pub fn workload_keys() -> Vec<WorkloadKey> {
+    let schema = schemars::schema_for!(Workload).to_value();
+    let properties = schema.get("properties").and_then(serde_json::Value::as_object);
+    let key = |(name, property): (&String, &serde_json::Value)| WorkloadKey {
+        name: name.clone(),
+        help: property
+            .get("description")
+            .and_then(serde_json::Value::as_str)
+            .unwrap_or_default()
+            .to_owned(),
+        is_switch: property.get("type").and_then(serde_json::Value::as_str) == Some("boolean"),
+    };
+    properties.into_iter().flatten().map(key).filter(|key| key.name != "kind").collect()
+}
+
 impl Workload {
     /// A load of that kind with every option at its default.
     pub fn new(kind: WorkloadKind) -> Self {

@@ -92,7 +92,7 @@ impl<M: Machine> Node<'_, M> {
         let mut response = self.carry_out(request, most);
         loop {
             let announced = match write_frame(channel, &response) {
-                Err(WireError::TooLong { announced }) => announced,
+                Err(WireError::TooLong { announced, .. }) => announced,
                 other => return other,
             };
             // A machine with very many cores or threads: fewer samples at a time.
@@ -120,6 +120,7 @@ impl<M: Machine> Node<'_, M> {
             Request::Prepare(part) => self.prepare(part),
             Request::Start => self.start(),
             Request::Stop => self.stop(),
+            Request::Progress => self.progress(),
             Request::Collect { from_sample } => self.collect(*from_sample, samples_at_most),
             Request::Shutdown => {
                 self.stage = Stage::Idle;
@@ -180,6 +181,13 @@ impl<M: Machine> Node<'_, M> {
                 failed("the load was stopped already: send Collect, or Prepare for a new one")
             }
             Stage::Idle => failed("nothing is running: send Prepare and Start first"),
+        }
+    }
+
+    fn progress(&mut self) -> Response {
+        match &mut self.stage {
+            Stage::Running(running) => Response::Progress(running.progress()),
+            _ => failed("nothing is running: send Prepare and Start first"),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use vioperf_model::sample::NodeReport;
+use vioperf_model::sample::{NodeReport, Sample};
 use vioperf_model::units::TimeSpan;
 use vioperf_model::wire::{MAX_LEGS, Prepare, Role};
 
@@ -82,7 +82,7 @@ impl Prepared {
         for load in receivers.into_iter().chain(senders) {
             load.begin()?;
         }
-        Ok(Running { loads: self.loads, sampler, cpu_ns_at_start })
+        Ok(Running { loads: self.loads, sampler, cpu_ns_at_start, progress: None })
     }
 }
 
@@ -91,9 +91,24 @@ pub(crate) struct Running {
     loads: Vec<Box<dyn Load>>,
     sampler: Sampler,
     cpu_ns_at_start: u64,
+    /// Opened when first asked for: the sampler has its own, on its own thread.
+    progress: Option<Sources>,
 }
 
 impl Running {
+    /// A sample for those who watch: of the loads, of TCP and of the cores.
+    pub(crate) fn progress(&mut self) -> Sample {
+        let loads: Vec<_> = self.loads.iter().map(|load| load.control().clone()).collect();
+        if self.progress.is_none() {
+            // Without processes to watch nothing is refused.
+            self.progress = Sources::open(Path::new("/proc"), &[]).ok();
+        }
+        match &mut self.progress {
+            Some(sources) => Sample { interfaces: None, ..sources.read(&loads) },
+            None => Sample::default(),
+        }
+    }
+
     /// Ends the loads, then takes the last sample: it holds all that was moved.
     pub(crate) fn stop(mut self) -> Finished {
         // All at once: the end of one must not be time for the others to move on.

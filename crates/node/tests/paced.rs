@@ -88,7 +88,7 @@ fn so_many_a_second_go_as_are_asked_for_however_many_flows_share_them() {
         let datagrams_per_second = Some(per_second);
         let workload =
             Workload { datagrams_per_second, burst, ..load(WorkloadKind::PacketRate, streams) };
-        prepare_both(&mut nodes, |prepare| prepare.workload = Box::new(workload.clone()), streams);
+        prepare_both(&mut nodes, |prepare| *prepare.workload = workload.clone(), streams);
         let [sent, received] = run(&mut nodes, Duration::from_millis(1_000));
         let not_sent = outcome(&sent).not_sent.unwrap();
         // What was due: from the first sample, which is taken before anything is sent, to the last.
@@ -105,7 +105,7 @@ fn so_many_a_second_go_as_are_asked_for_however_many_flows_share_them() {
     }
     // Nothing is due where nothing is asked for.
     let workload = load(WorkloadKind::PacketRate, 1);
-    prepare_both(&mut nodes, |prepare| prepare.workload = Box::new(workload.clone()), 1);
+    prepare_both(&mut nodes, |prepare| *prepare.workload = workload.clone(), 1);
     let [sent, _] = run(&mut nodes, Duration::from_millis(100));
     assert_eq!(outcome(&sent).not_sent, None);
 }
@@ -115,7 +115,7 @@ fn what_is_more_than_can_be_sent_is_said() {
     let (mut nodes, _) = connected_pair();
     let datagrams_per_second = Some(400_000_000);
     let workload = Workload { datagrams_per_second, ..load(WorkloadKind::PacketRate, 2) };
-    prepare_both(&mut nodes, |prepare| prepare.workload = Box::new(workload.clone()), 2);
+    prepare_both(&mut nodes, |prepare| *prepare.workload = workload.clone(), 2);
     let [sent, _] = run(&mut nodes, Duration::from_millis(300));
     let not_sent = outcome(&sent).not_sent.unwrap();
     let due = (datagrams(&sent) + not_sent) as f64;
@@ -137,7 +137,7 @@ fn a_burst_is_back_to_back_and_then_there_is_a_pause() {
             burst: Some(16),
             ..load(kind, 1)
         };
-        prepare_both(&mut nodes, |prepare| prepare.workload = Box::new(workload.clone()), 1);
+        prepare_both(&mut nodes, |prepare| *prepare.workload = workload.clone(), 1);
         let [sent, _] = run(&mut nodes, Duration::from_millis(500));
         let heard = wire.times_ns();
         // The sender shows beforehand that datagrams of that length pass.

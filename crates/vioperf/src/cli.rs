@@ -1,10 +1,14 @@
 //! The command line.
 
+mod machines;
+
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use vioperf_model::scenario_file::Override;
 use vioperf_model::units::{Ratio, TimeSpan};
+
+pub use machines::{ServeArgs, TestArgs};
 
 /// What does virtualization cost my network path, why, and what should I change?
 #[derive(Debug, Parser)]
@@ -46,6 +50,10 @@ pub enum ColorChoice {
 pub enum Command {
     /// Measure a scenario in a lab of its own, and report
     Run(RunArgs),
+    /// Let `vioperf test` on another machine measure the network to this one
+    Serve(ServeArgs),
+    /// Measure the network to a machine where `vioperf serve` runs
+    Test(TestArgs),
     /// Show what a scenario would measure, in which order, and how long it would take
     Plan(PlanArgs),
     /// List the built-in scenarios and what each answers

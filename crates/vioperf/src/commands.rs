@@ -10,3 +10,5 @@ pub mod report;
 pub mod run;
 pub mod scenarios;
 pub mod schema;
+pub mod serve;
+pub mod test;

@@ -25,11 +25,15 @@ pub enum Urgency {
 #[derive(Debug, Clone, Default)]
 pub struct Interrupt {
     state: Arc<State>,
+    /// So many signals are over and done with; any further is urgent.
+    done_with: Option<usize>,
 }
 
 #[derive(Debug, Default)]
 struct State {
     interrupts: AtomicUsize,
+    /// Of any kind.
+    signals: AtomicUsize,
     terminated: AtomicBool,
     /// The first signal's number; 0 is none.
     first: AtomicUsize,
@@ -55,8 +59,18 @@ impl Interrupt {
         Ok(interrupt)
     }
 
+    /// The same, but what has come so far is done with: only a further signal asks to end, at once.
+    pub fn forgetting(&self) -> Self {
+        let done_with = Some(self.state.signals.load(Ordering::Relaxed));
+        Self { state: Arc::clone(&self.state), done_with }
+    }
+
     /// How urgently the run is asked to end.
     pub fn urgency(&self) -> Urgency {
+        if let Some(done_with) = self.done_with {
+            let further = self.state.signals.load(Ordering::Relaxed) > done_with;
+            return if further { Urgency::Now } else { Urgency::None };
+        }
         let interrupts = self.state.interrupts.load(Ordering::Relaxed);
         if self.state.terminated.load(Ordering::Relaxed) || interrupts > 1 {
             Urgency::Now
@@ -96,6 +110,7 @@ impl Interrupt {
 
 impl State {
     fn note(&self, signal: i32) {
+        self.signals.fetch_add(1, Ordering::Relaxed);
         if signal == SIGINT {
             self.interrupts.fetch_add(1, Ordering::Relaxed);
         } else {

@@ -17,6 +17,7 @@ mod conductor;
 mod exit;
 mod guest_kernel;
 mod interrupt;
+mod machines;
 mod output;
 mod paths;
 mod preflight;
@@ -42,6 +43,8 @@ fn main() -> ExitCode {
 fn dispatch(command: Command, output: &Output) -> Result<ExitCode, Failure> {
     match command {
         Command::Run(args) => commands::run::execute(&args, output),
+        Command::Serve(args) => commands::serve::execute(&args, output),
+        Command::Test(args) => commands::test::execute(&args, output),
         Command::Plan(args) => commands::plan::execute(&args, output),
         Command::Scenarios(args) => commands::scenarios::execute(&args, output),
         Command::Doctor(args) => commands::doctor::execute(&args, output),

@@ -3,23 +3,23 @@
 use std::env;
 use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::cli::ColorChoice;
 
 /// Where a command prints.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Output {
     quiet: bool,
     color: ColorChoice,
     /// What the status line says, its last step aside.
-    status: Mutex<String>,
+    status: Arc<Mutex<String>>,
 }
 
 impl Output {
     /// As the user asked for.
     pub fn new(quiet: bool, color: ColorChoice) -> Self {
-        Self { quiet, color, status: Mutex::default() }
+        Self { quiet, color, status: Arc::default() }
     }
 
     /// Whether results are printed with colours.

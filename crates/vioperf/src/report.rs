@@ -3,6 +3,7 @@
 //!
 //! Strings that come from guests are hostile: each format escapes them its own way.
 
+mod between;
 mod columns;
 pub mod csv;
 pub mod html;
@@ -11,7 +12,7 @@ pub mod markdown;
 mod provenance;
 mod table;
 pub mod terminal;
-mod text;
+pub mod text;
 mod values;
 
 #[cfg(test)]

@@ -120,15 +120,18 @@ impl fmt::Display for Receivers {
     }
 }
 
-/// Which way the payload goes, seen from the guest.
+/// Which way the payload goes, seen from the guest; between two machines, which have no guest, from
+/// the other one.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum Direction {
     /// The peer sends, the guest receives.
+    #[serde(alias = "to")]
     ToGuest,
     /// The guest sends, the peer receives.
+    #[serde(alias = "from")]
     FromGuest,
     /// Both send and receive at once, each way on connections of its own (`tcp-stream`).
     Both,

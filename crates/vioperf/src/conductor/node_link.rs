@@ -1,25 +1,25 @@
 //! One node, as the conductor sees it: requests and answers over a byte channel, each bounded in
 //! time and given up when the user interrupts.
 
-use std::io::{self, Read, Write};
-use std::os::unix::net::UnixStream;
+use std::io;
 use std::time::{Duration, Instant};
 
 use nix::time::{ClockId, clock_gettime};
 use vioperf_model::record::ClockRelation;
-use vioperf_model::sample::{InterfaceFacts, NodeReport};
+use vioperf_model::sample::{InterfaceFacts, NodeReport, Sample};
 use vioperf_model::units::TimeSpan;
 use vioperf_model::wire::{
     self, InterfaceConfig, NodeIdentity, PROTOCOL_VERSION, Prepare, Request, Response, WireError,
 };
 
+use super::channel::{Channel, Patience, is_interrupt};
 use crate::interrupt::{Interrupt, Urgency};
 
 /// How long a node may take to answer what costs it nothing.
 const PROMPT: Duration = Duration::from_secs(10);
 
-/// How often a blocked read looks at its deadline and for interrupts.
-const SLICE: Duration = Duration::from_millis(50);
+/// How long a farewell is waited for.
+const FAREWELL: Duration = Duration::from_secs(2);
 
 /// Exchanges by which the clocks are related; the one with the shortest round trip counts.
 const CLOCK_EXCHANGES: usize = 8;
@@ -85,7 +85,7 @@ impl NodeError {
 #[derive(Debug)]
 pub struct NodeLink {
     name: String,
-    channel: UnixStream,
+    channel: Box<dyn Channel>,
     identity: NodeIdentity,
     interrupt: Interrupt,
     /// From which urgency on a wait is given up.
@@ -99,14 +99,14 @@ impl NodeLink {
     /// When it does not answer, or speaks another version.
     pub fn greet(
         name: &str,
-        channel: UnixStream,
+        channel: impl Channel + 'static,
         timeout: Duration,
         interrupt: &Interrupt,
     ) -> Result<Self, NodeError> {
         let unknown = NodeIdentity { version: 0, kernel_release: String::new(), cores: 0 };
         let mut link = Self {
             name: name.to_owned(),
-            channel,
+            channel: Box::new(channel),
             identity: unknown,
             interrupt: interrupt.clone(),
             give_up_at: Urgency::AfterTrial,
@@ -131,6 +131,11 @@ impl NodeLink {
     /// Lets waits go on through a first Ctrl-C, which ends the run only after the trial.
     pub fn set_patience(&mut self, give_up_at: Urgency) {
         self.give_up_at = give_up_at;
+    }
+
+    /// From now on it is this one whose urgency counts.
+    pub fn set_interrupt(&mut self, interrupt: &Interrupt) {
+        self.interrupt = interrupt.clone();
     }
 
     /// Sets the node's wall clock, which stood still in a snapshot.
@@ -180,12 +185,30 @@ impl NodeLink {
         self.done(&Request::Start, "start", PROMPT)
     }
 
+    /// Tells it that nothing more will be asked, even when the user wants the end. A node that is
+    /// gone already need not hear it.
+    pub fn farewell(&mut self) {
+        self.interrupt = Interrupt::default();
+        let _ = self.done(&Request::Shutdown, "farewell", FAREWELL);
+    }
+
     /// Stops it.
     ///
     /// # Errors
     /// When the node cannot.
     pub fn stop(&mut self) -> Result<(), NodeError> {
         self.done(&Request::Stop, "stop", PROMPT)
+    }
+
+    /// A sample of what moves at this moment; it may take `timeout` until it is there.
+    ///
+    /// # Errors
+    /// When nothing runs, or the node does not answer.
+    pub fn progress(&mut self, timeout: Duration) -> Result<Sample, NodeError> {
+        match self.ask(&Request::Progress, "progress", timeout)? {
+            Response::Progress(sample) => Ok(sample),
+            _ => Err(self.out_of_turn("progress")),
+        }
     }
 
     /// Collects the whole report.
@@ -267,12 +290,12 @@ impl NodeLink {
         what: &'static str,
         timeout: Duration,
     ) -> Result<Response, NodeError> {
-        let mut channel = BoundedChannel {
-            channel: &self.channel,
+        let patience = Patience {
             deadline: Instant::now() + timeout,
             interrupt: &self.interrupt,
             give_up_at: self.give_up_at,
         };
+        let mut channel = patience.on(self.channel.as_mut());
         let answer =
             wire::write_frame(&mut channel, request).and_then(|()| wire::read_frame(&mut channel));
         match answer {
@@ -290,60 +313,6 @@ impl NodeLink {
             Err(WireError::Io(error)) if is_interrupt(&error) => Err(NodeError::Interrupted),
             Err(source) => Err(NodeError::Channel { node: self.name.clone(), source }),
         }
-    }
-}
-
-#[derive(Debug, thiserror::Error)]
-#[error("interrupted by the user")]
-struct UserInterrupt;
-
-fn is_interrupt(error: &io::Error) -> bool {
-    error.get_ref().is_some_and(|inner| inner.is::<UserInterrupt>())
-}
-
-/// The channel with a deadline over the whole exchange, not over each system call.
-struct BoundedChannel<'a> {
-    channel: &'a UnixStream,
-    deadline: Instant,
-    interrupt: &'a Interrupt,
-    give_up_at: Urgency,
-}
-
-impl BoundedChannel<'_> {
-    /// Repeats `attempt`, which waits at most [`SLICE`], until it did something.
-    fn patiently<T>(&self, mut attempt: impl FnMut(&UnixStream) -> io::Result<T>) -> io::Result<T> {
-        loop {
-            if self.interrupt.urgency() >= self.give_up_at {
-                return Err(io::Error::other(UserInterrupt));
-            }
-            let left = self.deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return Err(io::ErrorKind::TimedOut.into());
-            }
-            let slice = left.min(SLICE);
-            self.channel.set_read_timeout(Some(slice))?;
-            self.channel.set_write_timeout(Some(slice))?;
-            match attempt(self.channel) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                outcome => return outcome,
-            }
-        }
-    }
-}
-
-impl Read for BoundedChannel<'_> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.patiently(|mut channel| channel.read(buffer))
-    }
-}
-
-impl Write for BoundedChannel<'_> {
-    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
-        self.patiently(|mut channel| channel.write(buffer))
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
     }
 }
 

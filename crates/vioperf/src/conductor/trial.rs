@@ -82,8 +82,15 @@ pub fn conduct_and_drain(
         nodes.near.link.relate_clock()?,
         nodes.host.relate_clock()?,
     ];
-    let [at_peer, at_near] = prepare(nodes, workload)?;
-    nodes.host.prepare(part(Role::Observer, workload, nodes.processes.clone()))?;
+    let peer = Side { address: nodes.peer.address, link: &mut nodes.peer.link };
+    let near = Side { address: nodes.near.address, link: &mut nodes.near.link };
+    let [at_peer, at_near] = prepare(peer, near, workload, sample_interval(workload))?;
+    nodes.host.prepare(part(
+        Role::Observer,
+        workload,
+        sample_interval(workload),
+        nodes.processes.clone(),
+    ))?;
 
     // Whoever receives what is measured begins first and ends last.
     let towards_guest = workload.direction != Direction::FromGuest;
@@ -126,22 +133,39 @@ pub fn conduct_and_drain(
     Ok(Measured { timeline, parties })
 }
 
+/// One end of the path, for as long as loads are made ready.
+#[derive(Debug)]
+pub struct Side<'a> {
+    /// Its node.
+    pub link: &'a mut NodeLink,
+    /// Its address on the path.
+    pub address: IpAddr,
+}
+
 /// Makes every load ready at both ends; what each end's part is, in the order of its counters.
-fn prepare(nodes: &mut Nodes<'_>, workload: &Workload) -> Result<[Vec<Leg>; 2], NodeError> {
+///
+/// # Errors
+/// When an end cannot.
+pub fn prepare<'a>(
+    mut peer: Side<'a>,
+    mut near: Side<'a>,
+    workload: &Workload,
+    sample_interval: TimeSpan,
+) -> Result<[Vec<Leg>; 2], NodeError> {
     let background = workload.background_load();
     let loads = [(Purpose::Measured, Some(workload)), (Purpose::Background, background.as_ref())];
     let [mut at_peer, mut at_near] = [Vec::new(), Vec::new()];
     for (purpose, load) in loads {
         let Some(load) = load else { continue };
         for way in load.direction.ways() {
-            let (peer, near) = ((&mut *nodes.peer, &mut at_peer), (&mut *nodes.near, &mut at_near));
+            let (peer, near) = ((&mut peer, &mut at_peer), (&mut near, &mut at_near));
             let ((sender, sent), (receiver, received)) =
                 if *way == Direction::FromGuest { (near, peer) } else { (peer, near) };
             let receiving = Role::Receiver { bind: receiver.address };
-            let port = receiver.link.prepare(part(receiving, load, vec![]))?;
+            let port = receiver.link.prepare(part(receiving, load, sample_interval, vec![]))?;
             let address = SocketAddr::new(receiver.address, port.unwrap_or(0));
             let sending = Role::Sender { peer: address };
-            sender.link.prepare(part(sending, load, vec![]))?;
+            sender.link.prepare(part(sending, load, sample_interval, vec![]))?;
             received.push(Leg { purpose, role: receiving });
             sent.push(Leg { purpose, role: sending });
         }
@@ -164,12 +188,18 @@ fn party(end: &mut Endpoint, legs: Vec<Leg>, clock: ClockRelation) -> Result<Par
     })
 }
 
-fn part(role: Role, workload: &Workload, processes: Vec<WatchedProcess>) -> Prepare {
+/// What a node is told of its part.
+fn part(
+    role: Role,
+    workload: &Workload,
+    sample_interval: TimeSpan,
+    processes: Vec<WatchedProcess>,
+) -> Prepare {
     let planned = workload.warmup.as_duration() + workload.duration.as_duration();
     Prepare {
         role,
         workload: Box::new(workload.clone()),
-        sample_interval: sample_interval(workload),
+        sample_interval,
         processes,
         deadline: time_span(planned + LOST_CONDUCTOR),
     }

@@ -14,6 +14,7 @@ use vioperf_model::nic::NicKind;
 use vioperf_model::workload::WorkloadKind;
 
 use self::chart::{Chart, Mark, Row, Shape};
+use super::between;
 use super::columns;
 use super::provenance;
 use super::text::clean;
@@ -46,11 +47,16 @@ pub fn render(analysis: &RunAnalysis) -> String {
                 }
                 (header(analysis))
                 main {
-                    (ranking(analysis))
-                    (findings(&analysis.findings))
-                    (explanations(analysis))
-                    @for (workload, number) in workloads.iter().zip(1..) {
-                        (workload_section(workload, number))
+                    @if between::is_between(analysis) {
+                        (two_machines(analysis))
+                        (findings(&analysis.findings))
+                    } @else {
+                        (ranking(analysis))
+                        (findings(&analysis.findings))
+                        (explanations(analysis))
+                        @for (workload, number) in workloads.iter().zip(1..) {
+                            (workload_section(workload, number))
+                        }
                     }
                     (interfaces(analysis))
                     (void_trials(&analysis.void_trials))
@@ -79,6 +85,25 @@ fn header(analysis: &RunAnalysis) -> Markup {
             h1 { (clean(&analysis.question)) }
             @for (sentence, number) in analysis.headline.iter().zip(0..) {
                 p.lead[number == 0] { (clean(sentence)) }
+            }
+        }
+    }
+}
+
+/// A path between two machines: a table of facts.
+fn two_machines(analysis: &RunAnalysis) -> Markup {
+    html! {
+        @for cell in &analysis.cells {
+            section {
+                h2 { (clean(&between::title(cell))) }
+                table {
+                    tbody {
+                        @for (name, value) in between::facts(cell) {
+                            tr { th scope="row" { (clean(&name)) } td { (clean(&value)) } }
+                        }
+                    }
+                }
+                p { (clean(&between::legend(analysis))) }
             }
         }
     }

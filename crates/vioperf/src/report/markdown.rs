@@ -3,6 +3,7 @@
 use vioperf_analysis::result::{CellAnalysis, Finding, RunAnalysis, Severity};
 use vioperf_analysis::wording::capitalised;
 
+use super::between;
 use super::columns::{self, Extra};
 use super::provenance;
 use super::text::clean;
@@ -14,9 +15,14 @@ pub fn render(analysis: &RunAnalysis) -> String {
     parts.extend(analysis.notice.as_ref().map(|notice| format!("> **{}**\n", escape(notice))));
     parts.push(format!("## {}\n", escape(&analysis.question)));
     parts.push(format!("{}\n", escape(&analysis.headline.join(" "))));
-    parts.push(ranking(analysis));
-    parts.extend(workloads(analysis).iter().map(workload));
-    parts.push(explanations(analysis));
+    if between::is_between(analysis) {
+        parts.extend(analysis.cells.iter().map(two_machines));
+        parts.push(escape(&between::legend(analysis)) + "\n");
+    } else {
+        parts.push(ranking(analysis));
+        parts.extend(workloads(analysis).iter().map(workload));
+        parts.push(explanations(analysis));
+    }
     parts.push(findings(&analysis.findings));
     parts.push(run(analysis));
     parts.retain(|part| !part.is_empty());
@@ -40,6 +46,15 @@ fn escape(text: &str) -> String {
         }
     }
     escaped
+}
+
+fn two_machines(cell: &CellAnalysis) -> String {
+    let mut lines = vec![format!("### {}\n", escape(&between::title(cell)))];
+    lines.extend(["| what | measured |".to_owned(), "|---|---|".to_owned()]);
+    let row =
+        |(name, value): &(String, String)| format!("| {} | {} |", escape(name), escape(value));
+    lines.extend(between::facts(cell).iter().map(row));
+    lines.join("\n") + "\n"
 }
 
 fn ranking(analysis: &RunAnalysis) -> String {

@@ -92,7 +92,8 @@ pub fn repeat_command(run: &RunInfo) -> Option<String> {
             words.push(quoted(word));
         }
     }
-    if run.scenario.repeat.seed.is_none() {
+    // Between two machines there is no order to repeat.
+    if run.scenario.repeat.seed.is_none() && run.scenario.testbed.server.is_none() {
         words.push(format!("--seed {}", run.plan.seed));
     }
     Some(words.join(" "))

@@ -7,6 +7,7 @@ use vioperf_analysis::result::{
 use vioperf_analysis::wording::capitalised;
 use vioperf_model::workload::{self, Direction};
 
+use super::between;
 use super::columns::{self, Extra, Place};
 use super::provenance;
 use super::table::{self, Column, number, text};
@@ -33,9 +34,14 @@ enum Style {
 /// ANSI sequences where `colours`.
 pub fn render(analysis: &RunAnalysis, wide: bool, colours: bool) -> String {
     let page = Page { analysis, wide, colours };
-    let mut parts = vec![page.top(), page.ranking()];
-    parts.extend(workloads(analysis).iter().map(|workload| page.workload(workload)));
-    parts.push(page.legend());
+    let mut parts = vec![page.top()];
+    if between::is_between(analysis) {
+        parts.push(page.between());
+    } else {
+        parts.push(page.ranking());
+        parts.extend(workloads(analysis).iter().map(|workload| page.workload(workload)));
+        parts.push(page.legend());
+    }
     if wide {
         parts.extend([page.cores(), page.interfaces(), page.void_trials()]);
     }
@@ -83,6 +89,25 @@ impl Page<'_> {
             top.push_str(&wrap(sentence, COLUMNS, "  ", "  "));
         }
         top
+    }
+
+    /// A path between two machines: facts, one a line.
+    fn between(&self) -> String {
+        let mut lines = String::new();
+        for cell in &self.analysis.cells {
+            lines.push_str(
+                &self.style(Style::Strong, &wrap(&between::title(cell), COLUMNS, "", "")),
+            );
+            let facts = between::facts(cell);
+            let names = facts.iter().map(|(name, _)| width(name)).max().unwrap_or(0);
+            let indent = " ".repeat(names + 4);
+            for (name, value) in &facts {
+                let first = format!("  {}  ", pad(name, names, false));
+                lines.push_str(&wrap(value, COLUMNS, &first, &indent));
+            }
+        }
+        let legend = between::legend(self.analysis);
+        lines + &self.style(Style::Faint, &wrap(&legend, COLUMNS, "  ", "  "))
     }
 
     fn ranking(&self) -> String {

@@ -1,0 +1,20 @@
+//! Between two machines, without a lab: `vioperf serve` on one, `vioperf test` on the other.
+//!
+//! The client is the conductor. It speaks to two nodes: one of its own, a child process, and one
+//! that the server starts for it. The server stands between the client and that node: it lets
+//! through what a stranger may ask, within its limits. How both prove that they know a token is
+//! [`handshake`]; `docs/serve.md` says why it is so.
+
+pub mod client;
+pub mod handshake;
+mod live;
+mod own_node;
+pub mod server;
+pub mod stage;
+mod target;
+pub mod tls;
+pub mod token;
+mod trial;
+
+/// Where a server listens if nothing else is said.
+pub const DEFAULT_PORT: u16 = 5210;
