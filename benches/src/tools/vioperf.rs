@@ -90,6 +90,7 @@ impl Vioperf {
             port: PORT,
             server_ends: true,
             client: line(&client),
+            seconds,
             read: Box::new(move |outputs| read(outputs.client, seconds)),
         }
     }
@@ -118,4 +119,22 @@ fn percentile(cell: &Value, name: &str) -> Option<f64> {
         .iter()
         .find(|percentile| percentile.get("name").and_then(Value::as_str) == Some(name))?;
     number(found, "/us/summary/mean").ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_test_reports_is_read() {
+        let json = include_str!("recorded/vioperf-request-response.json");
+        let reading = read(json, 1).unwrap();
+        assert_eq!(reading.datagrams_per_second, None);
+        let transactions = reading.transactions_per_second.unwrap();
+        let median = reading.median_us.unwrap();
+        assert!(median < reading.p99_us.unwrap());
+        // One request was under way at a time.
+        assert!((0.5..1.2).contains(&(transactions * median / 1e6)), "{reading:?}");
+        assert!(read("{}", 1).is_err());
+    }
 }
