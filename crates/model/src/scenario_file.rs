@@ -113,9 +113,13 @@ impl Override {
     /// An option of the command line (`--duration 10s`) that stands for a key of a section; the value
     /// is read as that of `--set` is.
     pub fn flag(flag: &str, section: &str, key: &str, value: &str) -> Self {
+        let (section, key) = match key.rsplit_once('.') {
+            Some((table, key)) => (format!("{section}.{table}"), key),
+            None => (section.to_owned(), key),
+        };
         Self {
             text: format!("{flag} {value}"),
-            section: Some(section.to_owned()),
+            section: Some(section),
             key: key.to_owned(),
             value: bare_value(value.trim()),
         }

@@ -138,6 +138,9 @@ pub struct InterfaceConfig {
     pub interface: InterfaceSelector,
     /// Its address.
     pub address: IpAddr,
+    /// Further ones in the same network.
+    #[serde(default)]
+    pub further_addresses: Vec<IpAddr>,
     /// Length of the network's prefix in bits.
     pub prefix_length: u8,
     /// MTU in bytes.
@@ -153,12 +156,28 @@ pub struct Prepare {
     pub role: Role,
     /// The load.
     pub workload: Box<Workload>,
+    /// Between which addresses it goes.
+    #[serde(default)]
+    pub spread: Spread,
     /// Time between samples.
     pub sample_interval: TimeSpan,
     /// Processes whose threads are sampled.
     pub processes: Vec<WatchedProcess>,
     /// The load ends by itself after this time, so that a lost conductor leaves no traffic.
     pub deadline: TimeSpan,
+}
+
+/// The addresses that flows go between, where there is more than one at an end; both ends are told the
+/// same. Empty: the one of the role. A receiver listens at as many ports in a row as the workload says,
+/// from the one that [`Response::Ready`] tells.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Spread {
+    /// Of the sender.
+    #[serde(default)]
+    pub sources: Vec<IpAddr>,
+    /// Of the receiver.
+    #[serde(default)]
+    pub destinations: Vec<IpAddr>,
 }
 
 /// A node's part in a trial.

@@ -89,6 +89,17 @@ pub struct Workload {
     /// as the path takes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub datagrams_per_second: Option<u32>,
+    /// Addresses that datagrams are sent from, so that receive hashing can spread them (`udp-stream`,
+    /// `packet-rate`, `rate-search`); 1 where absent. Flows take them in turn, then the next
+    /// destination address, then the next port.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source_addresses: Option<u16>,
+    /// Addresses that they are sent to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub destination_addresses: Option<u16>,
+    /// Ports in a row that they are sent to, of each address.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub destination_ports: Option<u16>,
     /// Datagrams handed to the kernel, and asked of it, by one system call (`packet-rate`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub batch: Option<u16>,
@@ -174,7 +185,7 @@ pub struct Workload {
 /// An option of a workload, as a key of a scenario.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkloadKey {
-    /// Its name (`socket_buffer`).
+    /// Its name (`socket_buffer`, `search.width`).
     pub name: String,
     /// What it is, as its documentation says.
     pub help: String,
@@ -182,21 +193,30 @@ pub struct WorkloadKey {
     pub is_switch: bool,
 }
 
-/// Every key of a workload but its kind, read off the schema, so that there is one place that knows
-/// them.
+/// Every key of a workload but its kind, those of its tables too (`search.width`), read off the schema,
+/// so that there is one place that knows them.
 pub fn workload_keys() -> Vec<WorkloadKey> {
-    let schema = schemars::schema_for!(Workload).to_value();
+    let generator = schemars::generate::SchemaSettings::draft2020_12()
+        .with(|settings| settings.inline_subschemas = true)
+        .into_generator();
+    let mut keys = Vec::new();
+    collect_keys("", &generator.into_root_schema_for::<Workload>().to_value(), &mut keys);
+    keys.retain(|key| key.name != "kind");
+    keys
+}
+
+fn collect_keys(table: &str, schema: &serde_json::Value, keys: &mut Vec<WorkloadKey>) {
     let properties = schema.get("properties").and_then(serde_json::Value::as_object);
-    let key = |(name, property): (&String, &serde_json::Value)| WorkloadKey {
-        name: name.clone(),
-        help: property
-            .get("description")
-            .and_then(serde_json::Value::as_str)
-            .unwrap_or_default()
-            .to_owned(),
-        is_switch: property.get("type").and_then(serde_json::Value::as_str) == Some("boolean"),
-    };
-    properties.into_iter().flatten().map(key).filter(|key| key.name != "kind").collect()
+    for (name, property) in properties.into_iter().flatten() {
+        let name = format!("{table}{name}");
+        if property.get("properties").is_some() {
+            collect_keys(&format!("{name}."), property, keys);
+            continue;
+        }
+        let text = |key: &str| property.get(key).and_then(serde_json::Value::as_str);
+        let help = text("description").unwrap_or_default().to_owned();
+        keys.push(WorkloadKey { name, help, is_switch: text("type") == Some("boolean") });
+    }
 }
 
 impl Workload {
@@ -213,6 +233,9 @@ impl Workload {
             rate: None,
             payload: None,
             datagrams_per_second: None,
+            source_addresses: None,
+            destination_addresses: None,
+            destination_ports: None,
             batch: None,
             receivers: None,
             segmentation: false,
@@ -285,10 +308,13 @@ impl Workload {
         const ASKED: &[WorkloadKind] = &[RequestResponse];
         const PACED: &[WorkloadKind] = &[TcpStream, UdpStream];
         const IN_BURSTS: &[WorkloadKind] = &[TcpStream, UdpStream, PacketRate, RateSearch];
-        let keys: [(&'static str, bool, &'static [WorkloadKind]); 25] = [
+        let keys: [(&'static str, bool, &'static [WorkloadKind]); 28] = [
             ("workload.rate", self.rate.is_some(), PACED),
             ("workload.payload", self.payload.is_some(), DATAGRAMS),
             ("workload.datagrams_per_second", self.datagrams_per_second.is_some(), PACKETS_ALONE),
+            ("workload.source_addresses", self.source_addresses.is_some(), DATAGRAMS),
+            ("workload.destination_addresses", self.destination_addresses.is_some(), DATAGRAMS),
+            ("workload.destination_ports", self.destination_ports.is_some(), DATAGRAMS),
             ("workload.batch", self.batch.is_some(), PACKETS),
             ("workload.receivers", self.receivers.is_some(), PACKETS),
             ("workload.segmentation", self.segmentation, PACKETS_ALONE),

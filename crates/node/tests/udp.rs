@@ -5,6 +5,7 @@
 
 mod nodes;
 
+use std::net::IpAddr;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -298,4 +299,66 @@ fn what_cannot_be_had_is_named() {
     receiving.must(&Request::Prepare(part(receiver(), stream())));
     let message = receiving.must_fail(&Request::Start);
     assert!(message.contains("0 of 1 flows"), "{message}");
+}
+
+#[test]
+fn flows_are_spread_over_addresses_and_ports_however_they_are_received() {
+    let (mut nodes, _) = connected_pair();
+    let addresses = |end: u8| -> Vec<IpAddr> {
+        (0..2).map(|number| IpAddr::from([10, 7, 0, end + 10 * number])).collect()
+    };
+    let (sources, destinations) = (addresses(1), addresses(2));
+    for (node, name, addresses) in [(0, "left", &sources), (1, "right", &destinations)] {
+        let config = InterfaceConfig {
+            further_addresses: addresses[1..].to_vec(),
+            ..interface(name, &addresses[0].to_string())
+        };
+        nodes[node].must(&Request::ConfigureInterface(config));
+    }
+    let spread = Spread { sources, destinations };
+    for (kind, receivers) in [
+        (WorkloadKind::PacketRate, Some(Receivers::One)),
+        (WorkloadKind::PacketRate, Some(Receivers::Shared)),
+        (WorkloadKind::PacketRate, Some(Receivers::Reuseport)),
+        (WorkloadKind::UdpStream, None),
+    ] {
+        let datagrams = kind == WorkloadKind::PacketRate;
+        let workload = Workload {
+            streams: 12,
+            receivers,
+            source_addresses: Some(2),
+            destination_addresses: Some(2),
+            destination_ports: Some(3),
+            datagrams_per_second: datagrams.then_some(12_000),
+            rate: (!datagrams).then_some(BitRate::from_bits_per_second(1_000 * 100 * 8)),
+            ..load(kind, 100)
+        };
+        let adapt = |prepare: &mut Prepare| {
+            *prepare.workload = workload.clone();
+            prepare.spread = spread.clone();
+        };
+        prepare_both(&mut nodes, adapt, 12);
+        let places = nodes[1].inside(bound_places);
+        let [sent, received] = run(&mut nodes, Duration::from_millis(300));
+        assert_eq!([ended_early(&sent), ended_early(&received)], [None, None]);
+        assert_eq!(places, 6, "{kind:?} {receivers:?}");
+        assert_eq!(moved(&received).datagrams, moved(&sent).datagrams);
+        let flows = &received.load.as_ref().unwrap().streams;
+        assert!(flows.iter().all(|flow| flow.bytes > 0), "{flows:?}");
+    }
+    let workload =
+        Workload { source_addresses: Some(2), streams: 2, ..load(WorkloadKind::PacketRate, 100) };
+    let peer = format!("{RECEIVER_ADDRESS}:9").parse().unwrap();
+    let message = nodes[0].must_fail(&Request::Prepare(part(Role::Sender { peer }, workload)));
+    assert!(
+        message.contains("source_addresses") && message.contains("destination_ports"),
+        "{message}"
+    );
+}
+
+/// Addresses and ports at which somebody listens by UDP in the network namespace of the thread.
+fn bound_places() -> usize {
+    let table = std::fs::read_to_string("/proc/thread-self/net/udp").unwrap();
+    let places = table.lines().skip(1).filter_map(|line| line.split_ascii_whitespace().nth(1));
+    places.collect::<std::collections::BTreeSet<&str>>().len()
 }

@@ -6,7 +6,7 @@
 
 mod sequence;
 
-use vioperf_model::wire::Role;
+use vioperf_model::wire::{Role, Spread};
 use vioperf_model::workload::{Receivers, Workload};
 
 use super::control::ThreadCounters;
@@ -46,6 +46,7 @@ impl UdpStreams {
     pub(super) fn prepare(
         role: &Role,
         workload: &Workload,
+        spread: &Spread,
     ) -> Result<DatagramLoad<Self>, LoadError> {
         let payload_bytes = payload_bytes::<Self>(workload)?;
         let rate = Rate::of(workload, payload_bytes)?;
@@ -53,7 +54,7 @@ impl UdpStreams {
         // Without a rate, transit times are those of full queues, whoever tells them.
         let shape = Shape { payload_bytes, segmentation: false, stamps: rate.is_some(), receivers };
         let traffic = Self { payload_bytes, flows: workload.streams, rate };
-        DatagramLoad::prepare(role, workload, &shape, traffic)
+        DatagramLoad::prepare(role, workload, spread, &shape, traffic)
     }
 }
 

@@ -47,7 +47,8 @@ pub struct ServeArgs {
 pub struct TestArgs {
     /// Where `vioperf serve` runs: HOST, HOST:PORT or [IPv6]:PORT
     pub target: Target,
-    /// The kind of load: tcp-stream, udp-stream, packet-rate, request-response or connect-rate
+    /// The kind of load: tcp-stream, udp-stream, packet-rate, request-response, connect-rate or
+    /// rate-search
     #[arg(short, long, value_name = "KIND", default_value = "tcp-stream")]
     pub workload: String,
     /// The options of the load
@@ -94,11 +95,16 @@ const HELP: &[(&str, &str)] = &[
     ("streams", "Parallel connections, or flows of datagrams [default: 1]"),
 ];
 
+/// `search-width` for `search.width`.
+fn flag_of(key: &WorkloadKey) -> String {
+    key.name.replace(['_', '.'], "-")
+}
+
 fn option(key: &WorkloadKey) -> Arg {
     let help = HELP.iter().find(|(name, _)| *name == key.name).map(|(_, help)| *help);
     let help = help.unwrap_or(&key.help).replace('\n', " ").replace('`', "");
     let arg = Arg::new(key.name.clone())
-        .long(key.name.replace('_', "-"))
+        .long(flag_of(key))
         .action(ArgAction::Set)
         .help(help)
         .help_heading("Options of the load")
@@ -128,7 +134,7 @@ impl FromArgMatches for WorkloadOptions {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let given = |key: &WorkloadKey| {
             let value = matches.get_one::<String>(&key.name)?;
-            let flag = format!("--{}", key.name.replace('_', "-"));
+            let flag = format!("--{}", flag_of(key));
             Some(Override::flag(&flag, "workload", &key.name, value))
         };
         Ok(Self { overrides: workload_keys().iter().filter_map(given).collect() })

@@ -33,9 +33,17 @@ const NODE_START: Duration = Duration::from_secs(10);
 const DEATH_SHOWS: Duration = Duration::from_secs(1);
 
 /// The lab's network is RFC 2544's range for benchmarks, which no real network uses.
-const PREFIX_LENGTH: u8 = 16;
+const PREFIX_LENGTH: u8 = 15;
 const PEER: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
 const SECOND: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 2);
+
+/// Where the further addresses of the peer and of the second namespace begin in 198.19.0.0/16, those of
+/// guests from 0 on; and how many an end has at most.
+const PEERS_FURTHER: u16 = 65_000;
+const SECONDS_FURTHER: u16 = 65_100;
+const MOST_FURTHER: u16 = 63;
+/// So many guests have different further addresses.
+const GUESTS_APART: u16 = 1_000;
 
 /// Where trials happen.
 pub struct LabStage<'a> {
@@ -226,7 +234,7 @@ impl LabStage<'_> {
             return Ok(Some(GuestSetup { origin: GuestOrigin::Reused, ready_ms: None }));
         }
         standing.guest = None;
-        let (guest, setup) = self.start_guest(&mut standing.lab, model, cell.mtu)?;
+        let (guest, setup) = self.start_guest(&mut standing.lab, model, cell)?;
         standing.guest = Some(guest);
         Ok(Some(setup))
     }
@@ -235,8 +243,9 @@ impl LabStage<'_> {
         &mut self,
         lab: &mut Lab,
         model: NicModel,
-        mtu: u32,
+        cell: &Cell,
     ) -> Result<(StandingGuest, GuestSetup), Failed> {
+        let mtu = cell.mtu;
         let factory = self.factory.as_ref().ok_or_else(|| Failed {
             reason: "the plan said that it needs no guest".into(),
             console_tail: Vec::new(),
@@ -253,11 +262,14 @@ impl LabStage<'_> {
         };
         let mut guest = lab.start_guest(source, NicSpec { model, mtu, queues: 1 })?;
         let address = guest_address(self.guests_started);
+        let first_further = self.guests_started % GUESTS_APART * MOST_FURTHER;
+        let further_addresses = further_addresses(&cell.workload, first_further);
         self.guests_started = self.guests_started.wrapping_add(1);
         let timeout = factory.ready_timeout;
         let config = InterfaceConfig {
             interface: InterfaceSelector::Mac(guest.mac().to_string()),
             address,
+            further_addresses: further_addresses.clone(),
             prefix_length: PREFIX_LENGTH,
             mtu,
             timeout: time_span(timeout),
@@ -288,7 +300,8 @@ impl LabStage<'_> {
             return Err(Failed { reason, console_tail, interrupted: false });
         }
         let setup = GuestSetup { origin, ready_ms: Some(milliseconds(started.elapsed())) };
-        let endpoint = Endpoint { place: Place::Guest, link, address, interface };
+        let addresses = [vec![address], further_addresses].concat();
+        let endpoint = Endpoint { place: Place::Guest, link, addresses, interface };
         Ok((StandingGuest { endpoint, guest, model }, setup))
     }
 }
@@ -315,6 +328,17 @@ fn guest_address(number: u16) -> IpAddr {
     IpAddr::V4(Ipv4Addr::new(198, 18, high + 1, low + 1))
 }
 
+/// What an end has beside its main address: as many as the load wants at either end.
+fn further_addresses(workload: &Workload, first: u16) -> Vec<IpAddr> {
+    let wanted = [workload.source_addresses, workload.destination_addresses];
+    let wanted = wanted.into_iter().flatten().max().unwrap_or(1);
+    let further = (0..wanted.saturating_sub(1).min(MOST_FURTHER)).map(|number| {
+        let [high, low] = first.saturating_add(number).saturating_add(1).to_be_bytes();
+        IpAddr::V4(Ipv4Addr::new(198, 19, high, low))
+    });
+    further.collect()
+}
+
 fn unix_ns() -> u64 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
@@ -336,22 +360,25 @@ pub fn bring_up(sandbox: &Sandbox, cell: &Cell, interrupt: &Interrupt) -> Result
     };
     let lab = Lab::bring_up(sandbox, &spec).context("cannot bring the lab up")?;
     let host = NodeLink::greet("host", duplicate(&lab.observer.channel)?, NODE_START, interrupt)?;
-    let endpoint = |place: Place, channel: &UnixStream, address: Ipv4Addr| -> Result<Endpoint> {
+    let endpoint = |place: Place, channel: &UnixStream, address: Ipv4Addr, first: u16| {
         let mut link =
             NodeLink::greet(&place.to_string(), duplicate(channel)?, NODE_START, interrupt)?;
         link.set_patience(Urgency::AfterTrial);
         let address = IpAddr::V4(address);
+        let further_addresses = further_addresses(&cell.workload, first);
         let interface = link.configure(InterfaceConfig {
             interface: InterfaceSelector::Name(ENDPOINT_INTERFACE.to_owned()),
             address,
+            further_addresses: further_addresses.clone(),
             prefix_length: PREFIX_LENGTH,
             mtu: cell.mtu,
             timeout: time_span(NODE_START),
         })?;
-        Ok(Endpoint { place, link, address, interface })
+        let addresses = [vec![address], further_addresses].concat();
+        Ok::<_, anyhow::Error>(Endpoint { place, link, addresses, interface })
     };
-    let peer = endpoint(Place::Peer, &lab.peer.channel, PEER)?;
-    let second = endpoint(Place::Second, &lab.second.channel, SECOND)?;
+    let peer = endpoint(Place::Peer, &lab.peer.channel, PEER, PEERS_FURTHER)?;
+    let second = endpoint(Place::Second, &lab.second.channel, SECOND, SECONDS_FURTHER)?;
     Ok(Standing { guest: None, peer, second, host, lab, built_for: cell.clone() })
 }
 
@@ -389,5 +416,22 @@ mod tests {
         let mut seen = std::collections::BTreeSet::new();
         assert!((0..10_000).all(|number| seen.insert(guest_address(number))));
         assert!(!seen.contains(&IpAddr::V4(PEER)) && !seen.contains(&IpAddr::V4(SECOND)));
+    }
+
+    #[test]
+    fn further_addresses_are_of_one_end_alone() {
+        let workload = Workload {
+            source_addresses: Some(64),
+            destination_addresses: Some(3),
+            ..Workload::new(WorkloadKind::PacketRate)
+        };
+        let last = (GUESTS_APART - 1) * MOST_FURTHER;
+        let firsts = [0, MOST_FURTHER, last, PEERS_FURTHER, SECONDS_FURTHER];
+        let all: Vec<IpAddr> =
+            firsts.iter().flat_map(|first| further_addresses(&workload, *first)).collect();
+        let distinct: std::collections::BTreeSet<&IpAddr> = all.iter().collect();
+        assert_eq!((all.len(), distinct.len()), (5 * 63, 5 * 63));
+        let plain = Workload::new(WorkloadKind::PacketRate);
+        assert!(further_addresses(&plain, 0).is_empty());
     }
 }

@@ -64,6 +64,11 @@ impl Limits {
         if !part.processes.is_empty() {
             return Err("a server lets nobody watch its machine's processes".into());
         }
+        if !part.spread.sources.is_empty() || !part.spread.destinations.is_empty() {
+            return Err("a server uses one address at each end: spread a load by \
+                        workload.destination_ports instead"
+                .into());
+        }
         match &mut part.role {
             // Wherever the client thinks that we are: we listen where it found us.
             Role::Receiver { bind } => *bind = local.ip(),
