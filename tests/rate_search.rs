@@ -118,7 +118,7 @@ fn a_link_that_is_limited_gives_its_limit() {
     );
     let truth = 20e6 / (442.0 * 8.0);
     let names: Vec<&str> = goals.iter().map(|goal| goal["name"].as_str().unwrap()).collect();
-    assert_eq!(names, ["NDR", "PDR 0.500 %"]);
+    assert_eq!(names, ["NDR", "PDR 0.5 %"]);
     for goal in &goals {
         let lower = mean(goal, "lower_bound_per_second");
         let upper = mean(goal, "upper_bound_per_second");

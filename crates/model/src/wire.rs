@@ -91,7 +91,7 @@ pub enum Response {
     Interface(InterfaceFacts),
     /// Answer to [`Request::Prepare`].
     Ready {
-        /// Where a receiver listens.
+        /// Where a receiver listens; at the ports that follow too, where the workload says so.
         port: Option<u16>,
     },
     /// Answer to [`Request::Progress`]: a sample of the load and of TCP, and nothing else.

@@ -6,6 +6,7 @@ use std::path::Path;
 use vioperf_model::plan::{Costs, Plan};
 use vioperf_model::scenario::{Accel, Scenario};
 use vioperf_model::scenario_file::Override;
+use vioperf_model::workload::WorkloadKind;
 
 use crate::cli::ScenarioArgs;
 use crate::exit::Failure;
@@ -42,6 +43,11 @@ fn draw_seed() -> u64 {
 pub fn likely_costs(accel: Accel) -> &'static Costs {
     let kvm = accel != Accel::Tcg && Path::new("/dev/kvm").exists();
     if kvm { &Costs::KVM } else { &Costs::TCG }
+}
+
+/// How an estimate is meant: a search ends when it has found what it looks for.
+pub fn about(scenario: &Scenario) -> &'static str {
+    if scenario.workload.kind == WorkloadKind::RateSearch { "at most" } else { "about" }
 }
 
 /// A duration as people say it.

@@ -71,11 +71,12 @@ pub fn execute(args: &RunArgs, output: &Output) -> Result<ExitCode, Failure> {
 
 fn announce(scenario: &Scenario, plan: &Plan, costs: &Costs, output: &Output) {
     output.note(format_args!(
-        "{}: {} x {} = {}, about {} (seed {})",
+        "{}: {} x {} = {}, {} {} (seed {})",
         scenario.name,
         count(plan.cells.len(), "cell"),
         count(plan.blocks.len(), "block"),
         count(plan.trial_count(), "trial"),
+        prepare::about(scenario),
         spoken(plan.estimate(scenario.guest.reuse, costs)),
         plan.seed,
     ));

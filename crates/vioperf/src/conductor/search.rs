@@ -122,7 +122,7 @@ fn shown_probe(all: &[Measured], record: &SearchRecord, workload: &Workload) -> 
     record.probes.iter().rposition(at_good).unwrap_or(last).min(last)
 }
 
-/// `probe 12 at 19.1 k/s; NDR 12.0–14.5 k/s, PDR 0.500 % 18.2–20.1 k/s`.
+/// `probe 12 at 19.1 k/s; NDR 12.0–14.5 k/s, PDR 0.5 % 18.2–20.1 k/s`.
 fn progress(search: &Search, per_second: u64) -> String {
     let short = |rate: u64| Unit::Datagrams.short(rate as f64);
     let goal = |(goal, found): &(Goal, Bounds)| {
