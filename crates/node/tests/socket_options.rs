@@ -72,7 +72,7 @@ fn segments_received() -> String {
 #[test]
 fn every_byte_arrives_however_it_is_sent_and_received() {
     let (mut nodes, _) = connected_pair();
-    for send in ["copy", "zerocopy", "sendfile"] {
+    for send in ["copy", "zerocopy", "sendfile", "splice"] {
         for (receive, streams) in [("copy", 1), ("discard", 1), ("discard", 5)] {
             let options = json!({ "kind": "tcp-stream", "send": send, "receive": receive,
                 "streams": streams, "message_size": "100 KiB" });
