@@ -4,14 +4,14 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use std::time::Duration;
 
 use nix::errno::Errno;
+use nix::sys::prctl::set_timerslack;
 use nix::sys::socket::{MsgFlags, recv};
 use vioperf_model::workload::ReceiveWay;
 
 use crate::clock::monotonic_ns;
 
 /// How long payload may gather before it is fetched. A thread that sleeps in the kernel until there is
-/// some has to be woken for each packet's worth, at the cost of the core that delivers it. By the
-/// kernel's default slack it is twice as long (prctl(2), `PR_SET_TIMERSLACK`).
+/// some has to be woken for each packet's worth, at the cost of the core that delivers it.
 const GATHER: Duration = Duration::from_micros(50);
 /// From which rate on it pays, in bytes per second: below, the timer costs more than the waking.
 const GATHER_FROM: u64 = 1_000_000_000;
@@ -21,6 +21,7 @@ pub(super) struct Sink {
     memory: Vec<u8>,
     way: ReceiveWay,
     may_gather: bool,
+    wakes_in_time: bool,
     /// When it was last looked how fast it comes.
     looked_ns: u64,
     /// Bytes since then.
@@ -29,7 +30,8 @@ pub(super) struct Sink {
 
 impl Sink {
     pub(super) fn new(way: ReceiveWay, message_bytes: usize, may_gather: bool) -> Self {
-        Self { memory: vec![0; message_bytes], way, may_gather, looked_ns: 0, bytes: 0 }
+        let memory = vec![0; message_bytes];
+        Self { memory, way, may_gather, wakes_in_time: false, looked_ns: 0, bytes: 0 }
     }
 
     /// Takes what there is of a connection, as far as it goes into the memory; never waits.
@@ -59,6 +61,11 @@ impl Sink {
             >= u128::from(GATHER_FROM) * u128::from(since_ns);
         (self.looked_ns, self.bytes) = (now_ns, 0);
         if fast {
+            if !self.wakes_in_time {
+                // By default a thread may be woken 50 us late. It can only fail by not being needed.
+                let _ = set_timerslack(1);
+                self.wakes_in_time = true;
+            }
             std::thread::sleep(GATHER);
         }
     }
