@@ -5,18 +5,21 @@ use std::collections::BTreeMap;
 use vioperf_model::plan::{Cell, CellId, Plan};
 use vioperf_model::record::{Outcome, Party, Place, TrialRecord};
 use vioperf_model::sample::InterfaceFacts;
+use vioperf_model::scenario::IpVersion;
 use vioperf_model::workload::{Direction, Workload, WorkloadKind};
 
 use crate::between;
 use crate::cores::{CoreReading, MachineReading};
-use crate::datagrams::bytes_on_wire;
+use crate::datagrams::{bytes_on_wire, percent_of_wire_rate};
 use crate::latency::{Latency, PERCENTILES, Wanted};
 use crate::measure::Measure;
+use crate::rate_search::{End, Goal, Proved};
 use crate::rates::TrialReadings;
 use crate::result::{
     BothWays, BytesPerPacket, CellAnalysis, CoreStates, CoreUse, DatagramDemand, Datagrams,
-    EndFacts, LatencyAnalysis, MachineUse, Metric, Percentile, QemuUse, Retransmissions,
-    ServiceDemand, TransactionDemand, Transactions, TrialCounts, TrialValue,
+    EndFacts, LatencyAnalysis, MachineUse, Metric, Percentile, QemuUse, RateSearch,
+    Retransmissions, SearchGoal, ServiceDemand, TransactionDemand, Transactions, TrialCounts,
+    TrialValue,
 };
 use crate::statistics::{summarise, summarise_ratios};
 use crate::threads::Task;
@@ -245,15 +248,56 @@ fn datagrams(cell: &Cell, trials: &CellTrials<'_>) -> Datagrams {
         duplicated: trials.metric(|r| &r.datagrams.duplicated),
         reordered: trials.metric(|r| &r.datagrams.reordered),
         jitter_us: trials.metric(|r| &r.datagrams.jitter_us),
-        // Labs speak IPv4.
-        bytes_on_wire: bytes_on_wire(payload_bytes, false, u64::from(cell.mtu))
-            .filter(|_| !cell.workload.segmentation),
+        bytes_on_wire: bytes_on_wire(
+            payload_bytes,
+            cell.ip == IpVersion::Ipv6,
+            u64::from(cell.mtu),
+        )
+        .filter(|_| !cell.workload.segmentation),
         percent_of_wire_rate: trials.metric(|r| &r.datagrams.percent_of_wire_rate),
         service_demand: DatagramDemand {
             host_ns: trials.metric_of(demand(0)),
             qemu_ns: trials.metric_of(demand(1)),
             guest_ns: trials.metric_of(demand(2)),
         },
+    }
+}
+
+fn rate_search(cell: &Cell, trials: &CellTrials<'_>) -> RateSearch {
+    let of_wire = trials.completed.iter().map(|(trial, readings)| {
+        let percent = percent_of_wire_rate(trial, &cell.workload, &readings.headline);
+        (readings.sequence, readings.block, percent)
+    });
+    let goals = Goal::all(&cell.workload.search);
+    RateSearch {
+        lower_bound_per_second: trials.metric(|r| &r.headline),
+        percent_of_wire_rate: metric(of_wire, summarise),
+        max_rate_per_second: trials.metric(|r| &r.search_max_rate),
+        goals: goals.iter().enumerate().map(|(at, goal)| search_goal(trials, at, goal)).collect(),
+    }
+}
+
+fn search_goal(trials: &CellTrials<'_>, at: usize, goal: &Goal) -> SearchGoal {
+    let proved = |r: &TrialReadings| -> Result<Proved, Absent> {
+        let proved = r.search.as_ref().map_err(Clone::clone)?;
+        Ok(*proved.get(at).ok_or("the search had no such goal")?)
+    };
+    let metric = |read: fn(&Proved) -> Reading| trials.metric_of(|r| read(&proved(r)?));
+    let mut ends: BTreeMap<&'static str, u32> = BTreeMap::new();
+    for goal in trials.completed.iter().filter_map(|(_, readings)| proved(readings).ok()) {
+        *ends.entry(goal.end.name()).or_default() += 1;
+    }
+    SearchGoal {
+        name: goal.name(),
+        allowed_loss_percent: 100.0 * goal.loss_ratio,
+        lower_bound_per_second: metric(Proved::lower_bound),
+        upper_bound_per_second: metric(Proved::upper_bound),
+        throughput_per_second: metric(Proved::throughput),
+        ends,
+        loss_at_min_rate_percent: metric(|proved| match proved.end {
+            End::LosesAtMinRate { loss_ratio } => Ok(100.0 * loss_ratio),
+            _ => Err("the path does not lose too much at the lowest rate".into()),
+        }),
     }
 }
 
@@ -327,6 +371,7 @@ pub fn analyse_cell(
         is_baseline: cell.is_baseline(),
         switch: cell.switch,
         mtu_bytes: cell.mtu,
+        ip: cell.ip,
         streams: cell.workload.streams,
         direction: cell.workload.direction,
         workload: cell.workload.clone(),
@@ -342,8 +387,12 @@ pub fn analyse_cell(
             .background_load()
             .map(|_| trials.metric(|r| &r.background_bits_per_second)),
         sender_bits_per_second: trials.metric(|r| &r.sender_bits_per_second),
-        datagrams: matches!(kind, WorkloadKind::UdpStream | WorkloadKind::PacketRate)
-            .then(|| datagrams(cell, trials)),
+        datagrams: matches!(
+            kind,
+            WorkloadKind::UdpStream | WorkloadKind::PacketRate | WorkloadKind::RateSearch
+        )
+        .then(|| datagrams(cell, trials)),
+        rate_search: (kind == WorkloadKind::RateSearch).then(|| rate_search(cell, trials)),
         transactions: matches!(kind, WorkloadKind::RequestResponse | WorkloadKind::ConnectRate)
             .then(|| transactions(trials, baseline)),
         between: cell.server.as_ref().map(|_| between::gather(trials)),

@@ -100,7 +100,13 @@ pub fn bytes_on_wire(payload_bytes: u64, is_ipv6: bool, mtu_bytes: u64) -> Optio
     Some(frame + PREAMBLE_BYTES + GAP_BYTES)
 }
 
-fn percent_of_wire_rate(trial: &TrialRecord, workload: &Workload, received: &Reading) -> Reading {
+/// So many datagrams a second, in percent of what a wire of the speed that the near end's card claims can
+/// carry.
+pub fn percent_of_wire_rate(
+    trial: &TrialRecord,
+    workload: &Workload,
+    received: &Reading,
+) -> Reading {
     let received = *received.as_ref().map_err(Clone::clone)?;
     if workload.segmentation {
         return Err("datagrams of a segmentation load are not packets on a wire".into());

@@ -12,6 +12,7 @@ mod machine_busy;
 mod main_loop_saturated;
 mod never_measured;
 mod not_sent;
+mod rate_search;
 mod records;
 mod scatter;
 mod stolen;
@@ -58,6 +59,7 @@ const RULES: &[Rule] = &[
     loss::check,
     timeouts::check,
     not_sent::check,
+    rate_search::check,
     main_loop_saturated::check,
     vcpu_saturated::check,
     link_speed::check,
@@ -123,7 +125,8 @@ mod tests {
     use super::*;
     use crate::analyse;
     use crate::testing::{Synthetic, with_flat_rate};
-    use vioperf_model::record::{Outcome, Place, RunEnd, RunEnding};
+    use vioperf_model::record::{Outcome, Place, RunEnd, RunEnding, SearchRecord};
+    use vioperf_model::workload::WorkloadKind;
 
     fn rules(run: &RunInfo, trials: &[TrialRecord]) -> Vec<String> {
         analyse(run, trials).findings.into_iter().map(|finding| finding.rule).collect()
@@ -180,6 +183,39 @@ mod tests {
             let load = s.trials[0].parties[0].report.load.get_or_insert_default();
             load.not_sent = Some(7);
         });
+        let mut paced = Synthetic::of_kind(WorkloadKind::PacketRate);
+        let load = paced.trials[0].parties[0].report.load.as_mut().unwrap();
+        load.not_sent = Some(1_000_000);
+        assert!(rules(&paced.run, &paced.trials).contains(&"datagrams-not-sent".to_owned()));
+        let mut searched = Synthetic::of_kind(WorkloadKind::RateSearch);
+        let cell = searched.trials[0].cell.clone();
+        for (rule, change) in [
+            (
+                "path-loses-at-low-rate",
+                (|search| {
+                    for probe in &mut search.probes {
+                        probe.asked_per_second = Some(search.min_rate);
+                        probe.received = 0;
+                    }
+                }) as fn(&mut SearchRecord),
+            ),
+            ("sender-was-the-limit", |search| search.max_rate = 0),
+            ("search-out-of-time", |search| search.probes.truncate(1)),
+        ] {
+            let of_cell = |trial: &&mut TrialRecord| trial.cell == cell;
+            let before = searched.trials.clone();
+            for trial in searched.trials.iter_mut().filter(of_cell) {
+                let search = trial.search.as_mut().unwrap();
+                change(search);
+                if search.max_rate == 0 {
+                    search.probes.retain(|probe| probe.received == probe.sent);
+                }
+            }
+            let found = analyse(&searched.run, &searched.trials).findings;
+            let found = found.iter().find(|finding| finding.rule == rule);
+            assert_eq!(found.map(|f| f.cells.clone()), Some(vec![cell.clone()]), "{rule}");
+            searched.trials = before;
+        }
         has("link-speed-not-a-limit", &|s| {
             for trial in &mut s.trials {
                 for party in &mut trial.parties {

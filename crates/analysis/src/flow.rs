@@ -133,7 +133,7 @@ impl View<'_> {
 #[cfg(test)]
 mod tests {
     use vioperf_model::record::Leg;
-    use vioperf_model::workload::WorkloadKind;
+    use vioperf_model::workload::{Workload, WorkloadKind};
 
     use super::*;
     use crate::testing::Synthetic;
@@ -155,7 +155,8 @@ mod tests {
     fn each_way_is_a_flow_and_the_headline_is_both() {
         let one_way = Synthetic::calm_kvm().trials.remove(0);
         let measure = Measure::of(WorkloadKind::TcpStream);
-        let one = crate::rates::headline(&one_way, measure).unwrap();
+        let one =
+            crate::rates::headline(&one_way, &Workload::new(WorkloadKind::TcpStream)).unwrap();
         let trial = both_ways();
         let flows = Flow::all(&trial, Purpose::Measured);
         assert_eq!(flows.len(), 2);
@@ -166,7 +167,10 @@ mod tests {
             assert_eq!(flow.direction == Direction::ToGuest, sender.place == Place::Peer);
             assert_eq!(flow.headline(measure), Ok(one));
         }
-        assert_eq!(crate::rates::headline(&trial, measure), Ok(2.0 * one));
+        assert_eq!(
+            crate::rates::headline(&trial, &Workload::new(WorkloadKind::TcpStream)),
+            Ok(2.0 * one)
+        );
     }
 
     #[test]
@@ -183,7 +187,10 @@ mod tests {
         let background = Flow::all(&trial, Purpose::Background);
         assert_eq!(background.len(), 1);
         assert_eq!(background[0].receiver.rate(Unit::Bits), Ok(one));
-        assert_eq!(crate::rates::headline(&trial, Measure::of(WorkloadKind::TcpStream)), Ok(one));
+        assert_eq!(
+            crate::rates::headline(&trial, &Workload::new(WorkloadKind::TcpStream)),
+            Ok(one)
+        );
     }
 
     #[test]

@@ -9,12 +9,13 @@ use crate::measure::{Measure, headline_of};
 use crate::result::{CellAnalysis, RunAnalysis, Severity};
 use crate::testing::{PACKETS_SENT_FACTOR, Synthetic, UDP_LOST_PERCENT};
 
-const KINDS: [WorkloadKind; 5] = [
+const KINDS: [WorkloadKind; 6] = [
     WorkloadKind::TcpStream,
     WorkloadKind::UdpStream,
     WorkloadKind::PacketRate,
     WorkloadKind::RequestResponse,
     WorkloadKind::ConnectRate,
+    WorkloadKind::RateSearch,
 ];
 
 fn analysed(kind: WorkloadKind) -> RunAnalysis {
@@ -157,18 +158,34 @@ fn added_latency_needs_a_baseline_in_its_block() {
 #[test]
 fn a_line_of_progress_says_what_its_kind_is_measured_by() {
     let line = |kind| {
-        let Synthetic { trials, .. } = Synthetic::of_kind(kind);
+        let Synthetic { run, trials } = Synthetic::of_kind(kind);
         let virtio = |trial: &&TrialRecord| trial.cell.0.starts_with("virtio");
-        headline_of(kind, trials.iter().find(virtio).unwrap()).unwrap()
+        headline_of(&run.scenario.workload, trials.iter().find(virtio).unwrap()).unwrap()
     };
     assert!(line(WorkloadKind::TcpStream).ends_with("Gbit/s"));
     assert!(line(WorkloadKind::UdpStream).ends_with("Gbit/s"));
     assert!(line(WorkloadKind::PacketRate).ends_with(" k datagrams/s"));
     let latency = line(WorkloadKind::RequestResponse);
     assert!(latency.contains(" k transactions/s, p50 35.0 µs"), "{latency}");
-    let Synthetic { mut trials, .. } = Synthetic::of_kind(WorkloadKind::PacketRate);
+    assert_eq!(line(WorkloadKind::RateSearch), "300 k datagrams/s");
+    let Synthetic { run, mut trials } = Synthetic::of_kind(WorkloadKind::PacketRate);
     trials[0].timeline = None;
-    assert_eq!(headline_of(WorkloadKind::PacketRate, &trials[0]), None);
+    assert_eq!(headline_of(&run.scenario.workload, &trials[0]), None);
+}
+
+#[test]
+fn a_search_is_told_by_the_bounds_that_its_probes_prove() {
+    let analysis = analysed(WorkloadKind::RateSearch);
+    let found = cell(&analysis, "e1000e/18-bytes/1-stream/to-guest").rate_search.as_ref().unwrap();
+    let [ndr, pdr] = &found.goals[..] else { panic!("{:?}", found.goals) };
+    assert_eq!((ndr.name.as_str(), pdr.name.as_str()), ("NDR", "PDR 0.500 %"));
+    near(ndr.lower_bound_per_second.mean(), 40e3, 1e-9);
+    near(ndr.upper_bound_per_second.mean(), 40.4e3, 1e-9);
+    near(pdr.lower_bound_per_second.mean(), 50e3, 1e-9);
+    near(pdr.upper_bound_per_second.mean(), 50.5e3, 1e-9);
+    near(pdr.throughput_per_second.mean(), 49.8e3, 1e-4);
+    assert_eq!(pdr.ends.get("reached"), Some(&3));
+    near(found.percent_of_wire_rate.mean(), 100.0 * 50e3 * 84.0 * 8.0 / 1e9, 1e-9);
 }
 
 #[test]
@@ -191,7 +208,7 @@ fn a_record_that_lacks_what_its_kind_counts_has_a_reason() {
 
 #[test]
 fn nothing_that_arrives_is_said_and_divides_nothing() {
-    for kind in KINDS {
+    for kind in KINDS.into_iter().filter(|kind| *kind != WorkloadKind::RateSearch) {
         let Synthetic { run, mut trials } = Synthetic::of_kind(kind);
         for party in trials.iter_mut().flat_map(|trial| &mut trial.parties) {
             let sends = matches!(party.role, Role::Sender { .. });

@@ -16,6 +16,7 @@ pub mod measure;
 #[cfg(test)]
 mod properties;
 mod ranking;
+pub mod rate_search;
 mod rates;
 pub mod result;
 mod statistics;
@@ -45,7 +46,7 @@ pub fn analyse(run: &RunInfo, trials: &[TrialRecord]) -> RunAnalysis {
         schema_version: ANALYSIS_SCHEMA_VERSION,
         question: run.scenario.question.clone(),
         headline: match run.scenario.testbed.server {
-            Some(_) => headline::between_machines(&cells),
+            Some(_) => headline::between_machines(run, &cells, trials),
             None => headline::sentences(run, &ranking),
         },
         ranking,

@@ -3,7 +3,7 @@
 
 use vioperf_model::record::TrialRecord;
 use vioperf_model::sample::LoadCounters;
-use vioperf_model::workload::WorkloadKind;
+use vioperf_model::workload::{Workload, WorkloadKind};
 
 use crate::latency::Latency;
 use crate::rates;
@@ -125,16 +125,17 @@ impl Measure {
             WorkloadKind::PacketRate => &PACKET_RATE,
             WorkloadKind::RequestResponse => &REQUEST_RESPONSE,
             WorkloadKind::ConnectRate => &CONNECT_RATE,
+            WorkloadKind::RateSearch => &RATE_SEARCH,
         }
     }
 }
 
-/// The headline metric of one trial of a load of that kind, with the median latency where the load
+/// The headline metric of one trial of that load, with the median latency where the load
 /// has one, for a line of progress (`862 Mbit/s`; `9800 transactions/s, p50 98.1 µs`). Absent where
 /// it cannot be told.
-pub fn headline_of(kind: WorkloadKind, trial: &TrialRecord) -> Option<String> {
-    let measure = Measure::of(kind);
-    let rate = rates::headline(trial, measure).ok()?;
+pub fn headline_of(workload: &Workload, trial: &TrialRecord) -> Option<String> {
+    let measure = Measure::of(workload.kind);
+    let rate = rates::headline(trial, workload).ok()?;
     let median = Latency::of_trial(trial).ok().and_then(|latency| latency.quantile_us(0.5));
     let median =
         median.map_or_else(String::new, |us| format!(", p50 {} µs", wording::three_digits(us)));
@@ -169,7 +170,7 @@ const DATAGRAMS: Measure =
 
 static UDP_STREAM: Measure = DATAGRAMS;
 
-static PACKET_RATE: Measure = Measure {
+const PACKETS: Measure = Measure {
     metric: "datagrams.received_per_second",
     unit: Unit::Datagrams,
     title: "datagrams\nreceived",
@@ -185,6 +186,18 @@ static PACKET_RATE: Measure = Measure {
         Some([&demand.host_ns, &demand.qemu_ns, &demand.guest_ns])
     },
     ..DATAGRAMS
+};
+
+static PACKET_RATE: Measure = PACKETS;
+
+static RATE_SEARCH: Measure = Measure {
+    metric: "rate_search.lower_bound_per_second",
+    title: "datagrams\nwithin goal",
+    noun: "highest rate of datagrams within the loss that is allowed",
+    kept: "highest rate within the loss that is allowed",
+    read: |cell| Some(&cell.rate_search.as_ref()?.lower_bound_per_second),
+    sent: |_| None,
+    ..PACKETS
 };
 
 const TRANSACTIONS: Measure = Measure {

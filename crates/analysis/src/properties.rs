@@ -201,7 +201,7 @@ proptest! {
         kind in any::<Index>(),
     ) {
         let kinds = [WorkloadKind::TcpStream, WorkloadKind::UdpStream, WorkloadKind::PacketRate,
-            WorkloadKind::RequestResponse];
+            WorkloadKind::RequestResponse, WorkloadKind::RateSearch];
         let Synthetic { run, mut trials } = Synthetic::of_kind(*kind.get(&kinds));
         for (trial, what, party, value) in &damages {
             let number = trial.index(trials.len());

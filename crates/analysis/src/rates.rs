@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use vioperf_model::record::{Party, Place, Purpose, TrialRecord};
 use vioperf_model::sample::{InterfaceCounters, Sample, TcpCounters};
-use vioperf_model::workload::{Direction, Workload};
+use vioperf_model::workload::{Direction, Workload, WorkloadKind};
 
 use crate::between::{BetweenReading, TcpReading};
 use crate::cores::MachineReading;
@@ -12,6 +12,7 @@ use crate::datagrams::DatagramReading;
 use crate::flow::{Flow, View};
 use crate::latency::Latency;
 use crate::measure::{Measure, Unit};
+use crate::rate_search;
 use crate::threads::{QemuReading, watched_percent_of_core, watched_processes};
 use crate::window::{Absent, Reading, Window, percent};
 
@@ -45,6 +46,10 @@ pub struct TrialReadings {
     pub cpu_seconds_per_unit: [Reading; 3],
     /// What became of datagrams.
     pub datagrams: DatagramReading,
+    /// What a rate search proved of each goal, by ascending loss.
+    pub search: Result<Vec<rate_search::Proved>, Absent>,
+    /// The highest rate that a search tried, in datagrams a second.
+    pub search_max_rate: Reading,
     /// How long transactions took.
     pub latency: Result<Latency, Absent>,
     /// Both ends of a path between two machines.
@@ -90,7 +95,13 @@ impl TrialReadings {
         let cores_from = if host.party.is_some() { &host } else { &peer };
 
         let receiver_rate = total(&flows, |flow| flow.receiver.rate(Unit::Bits));
-        let headline = headline(trial, measure);
+        let search = proved(trial, workload);
+        let headline = headline(trial, workload);
+        // A search is measured by what it proved, its probes by what arrived.
+        let moved = match workload.kind {
+            WorkloadKind::RateSearch => total(&flows, |flow| flow.headline(measure)),
+            _ => headline.clone(),
+        };
         let host_cores = MachineReading::of(cores_from.window());
         let guest_cores = MachineReading::of(guest.window());
         let qemu = QemuReading::of(host.window());
@@ -99,7 +110,7 @@ impl TrialReadings {
             Unit::Transactions => Err("the load is one of transactions".into()),
             _ => us_per_kib(busy, &receiver_rate),
         };
-        let per_unit = |busy: &Reading| seconds_per_unit(busy, &headline);
+        let per_unit = |busy: &Reading| seconds_per_unit(busy, &moved);
         let (segments_retransmitted, retransmitted_per_million) = retransmissions(&flows);
         let first = &flows[0];
         Self {
@@ -112,6 +123,12 @@ impl TrialReadings {
                 per_unit(&guest_cores.busy_percent_of_core),
             ],
             datagrams: DatagramReading::of(trial, workload, first),
+            search,
+            search_max_rate: trial
+                .search
+                .as_ref()
+                .map(|record| record.max_rate as f64)
+                .ok_or(NO_SEARCH.into()),
             latency: Latency::of_trial(trial),
             between: BetweenReading::of(trial, &headline),
             tcp: TcpReading::of(&flows),
@@ -148,8 +165,20 @@ impl TrialReadings {
     }
 }
 
+const NO_SEARCH: &str = "there is no search in the record";
+
+fn proved(trial: &TrialRecord, workload: &Workload) -> Result<Vec<rate_search::Proved>, Absent> {
+    let record = trial.search.as_ref().ok_or(NO_SEARCH)?;
+    Ok(rate_search::proved(&workload.search, record))
+}
+
 /// What the load is measured by, and nothing else of the trial.
-pub fn headline(trial: &TrialRecord, measure: &Measure) -> Reading {
+pub fn headline(trial: &TrialRecord, workload: &Workload) -> Reading {
+    if workload.kind == WorkloadKind::RateSearch {
+        let goals = proved(trial, workload)?;
+        return goals.last().ok_or("the search has no goal")?.lower_bound();
+    }
+    let measure = Measure::of(workload.kind);
     total(&Flow::all(trial, Purpose::Measured), |flow| flow.headline(measure))
 }
 

@@ -13,14 +13,14 @@ use vioperf_model::nic::NicKind;
 use vioperf_model::plan::CellId;
 use vioperf_model::record::{Place, RunInfo};
 use vioperf_model::sample::InterfaceFacts;
-use vioperf_model::scenario::SwitchKind;
+use vioperf_model::scenario::{IpVersion, SwitchKind};
 use vioperf_model::workload::{Direction, Workload};
 
 use crate::measure::Measure;
 
 pub use loads::{
-    BothWays, CurvePoint, DatagramDemand, Datagrams, LatencyAnalysis, Percentile,
-    TransactionDemand, Transactions,
+    BothWays, CurvePoint, DatagramDemand, Datagrams, LatencyAnalysis, Percentile, RateSearch,
+    SearchGoal, TransactionDemand, Transactions,
 };
 
 /// Version of [`RunAnalysis`]. Raised when a reader of the older version would misread.
@@ -132,6 +132,8 @@ pub struct CellAnalysis {
     pub switch: SwitchKind,
     /// MTU of the path.
     pub mtu_bytes: u32,
+    /// What carries the load.
+    pub ip: IpVersion,
     /// Parallel connections.
     pub streams: u16,
     /// Which way the payload goes.
@@ -157,6 +159,9 @@ pub struct CellAnalysis {
     /// Datagrams; absent for a load that has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub datagrams: Option<Datagrams>,
+    /// What was searched; absent for a load that is no search.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate_search: Option<RateSearch>,
     /// Transactions; absent for a load that has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub transactions: Option<Transactions>,

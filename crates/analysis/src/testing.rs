@@ -283,6 +283,7 @@ fn trial(cell: &Cell, block: u32, sequence: u32, course: &Course) -> TrialRecord
             measured_until_ns: START_NS + 23 * SAMPLE_NS,
         }),
         parties,
+        search: None,
     }
 }
 

@@ -155,8 +155,47 @@ pub struct TrialRecord {
     pub guest: Option<GuestSetup>,
     /// When the load was measured; absent when it never was.
     pub timeline: Option<Timeline>,
-    /// What each party saw.
+    /// What each party saw; in a rate search, during the probe that [`SearchRecord::shown_probe`] names.
     pub parties: Vec<Party>,
+    /// The probes of a rate search; absent for every other load.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub search: Option<SearchRecord>,
+}
+
+/// A rate search, raw: bounds and throughput are derived from what each probe gave.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SearchRecord {
+    /// The lowest rate that was to be tried, in datagrams a second.
+    pub min_rate: u64,
+    /// The highest.
+    pub max_rate: u64,
+    /// Every probe, in the order of time.
+    pub probes: Vec<Probe>,
+    /// Which of them the parties' reports are of, from 0.
+    pub shown_probe: Option<usize>,
+    /// Whether the time for the search was over before the goals were reached.
+    pub out_of_time: bool,
+}
+
+/// A short load of a rate search, and what was counted at its two ends when it was over.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Probe {
+    /// Datagrams a second that were asked for; absent for a load as fast as the sender could.
+    pub asked_per_second: Option<u64>,
+    /// How long was asked for, in nanoseconds.
+    pub asked_ns: u64,
+    /// When it began, in nanoseconds since the trial did.
+    pub began_after_ns: u64,
+    /// How long it took from start to stop, in nanoseconds.
+    pub took_ns: u64,
+    /// Datagrams that the sender's kernel took.
+    pub sent: u64,
+    /// Datagrams that were due but not sent in time.
+    pub not_sent: u64,
+    /// Datagrams that the receiver was given, until the drain was over.
+    pub received: u64,
+    /// Of those lost, what the receiver's sockets had no room for.
+    pub socket_drops: Option<u64>,
 }
 
 /// Whether a trial counts.

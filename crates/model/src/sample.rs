@@ -193,7 +193,8 @@ pub struct LoadOutcome {
     /// Requests of a UDP load, sent after the warm-up, that were not answered in time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeouts: Option<u64>,
-    /// Requests of an open loop that were due but never sent, as too many were under way at the end.
+    /// Requests of an open loop that were due but never sent, as too many were under way at the end;
+    /// datagrams of a load with a rate that were due but not sent in time, and so never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_sent: Option<u64>,
     /// The smallest buffers that any of its sockets had at the end, as the kernel tells them.

@@ -125,36 +125,43 @@ impl Override {
         let target = match &self.section {
             None => table,
             Some(section) => {
-                let entry = table.entry(section.clone()).or_insert(Value::Table(Table::new()));
-                match entry {
-                    Value::Table(inner) => inner,
-                    // A wrong type there is reported when the whole is read.
-                    _ => return,
+                let mut target = table;
+                for name in section.split('.') {
+                    let entry = target.entry(name).or_insert(Value::Table(Table::new()));
+                    match entry {
+                        Value::Table(inner) => target = inner,
+                        // A wrong type there is reported when the whole is read.
+                        _ => return,
+                    }
                 }
+                target
             }
         };
         target.insert(self.key.clone(), self.value.clone());
     }
 }
 
-/// The sections of a scenario and the keys of each, top-level keys under the empty name; read off
-/// the schema, so that there is one place that knows them.
+/// The sections of a scenario (`guest`, `workload.search`) and the keys of each, top-level keys under
+/// the empty name; read off the schema, so that there is one place that knows them.
 fn known_keys() -> Vec<(String, Vec<String>)> {
     let generator = schemars::generate::SchemaSettings::draft2020_12()
         .with(|settings| settings.inline_subschemas = true)
         .into_generator();
     let schema = generator.into_root_schema_for::<Scenario>();
-    let keys_of = |schema: &serde_json::Value| -> Option<Vec<String>> {
-        Some(schema.get("properties")?.as_object()?.keys().cloned().collect())
-    };
-    let root = schema.to_value();
-    let mut known = vec![(String::new(), keys_of(&root).unwrap_or_default())];
-    if let Some(sections) = root.get("properties").and_then(serde_json::Value::as_object) {
-        known.extend(
-            sections.iter().filter_map(|(name, section)| Some((name.clone(), keys_of(section)?))),
-        );
-    }
+    let mut known = Vec::new();
+    collect_keys("", &schema.to_value(), &mut known);
     known
+}
+
+fn collect_keys(section: &str, schema: &serde_json::Value, known: &mut Vec<(String, Vec<String>)>) {
+    let Some(properties) = schema.get("properties").and_then(serde_json::Value::as_object) else {
+        return;
+    };
+    known.push((section.to_owned(), properties.keys().cloned().collect()));
+    for (name, inner) in properties {
+        let inside = if section.is_empty() { name.clone() } else { format!("{section}.{name}") };
+        collect_keys(&inside, inner, known);
+    }
 }
 
 fn resolve(path: &str) -> Result<(Option<String>, String), OverrideError> {
@@ -162,8 +169,14 @@ fn resolve(path: &str) -> Result<(Option<String>, String), OverrideError> {
     let has = |section: &str, key: &str| {
         known.iter().any(|(name, keys)| name == section && keys.iter().any(|k| k == key))
     };
-    if let Some((section, key)) = path.split_once('.') {
-        if has(section, key) {
+    if let Some((section, key)) = path.rsplit_once('.') {
+        // `search.width` is enough for `workload.search.width`.
+        let inner = format!(".{section}");
+        let named = known
+            .iter()
+            .map(|(name, _)| name.as_str())
+            .find(|name| (*name == section || name.ends_with(&inner)) && has(name, key));
+        if let Some(section) = named {
             return Ok((Some(section.to_owned()), key.to_owned()));
         }
     } else if has("factors", path) {
@@ -362,6 +375,11 @@ mod tests {
             scenario.factors.nic.as_slice().iter().map(|nic: &NicModel| nic.name()).collect();
         assert_eq!(names, ["rtl8139", "pcnet"]);
         assert_eq!(scenario.repeat.blocks, 5);
+        let search = SCENARIO.replace("tcp-stream", "rate-search").replace("\"1s\"", "\"20s\"");
+        for set in ["width=3%", "search.width=3%", "workload.search.width=3%"] {
+            let scenario = parse("s.toml", &search, &[set.parse().unwrap()]).unwrap();
+            assert_eq!(scenario.workload.search.width, crate::units::Ratio::from_ppm(30_000));
+        }
     }
 
     #[test]

@@ -269,6 +269,51 @@ impl fmt::Display for BitRate {
 
 quantity_serde!(BitRate, "a rate, such as \"2.5 Gbit/s\", \"100 Mbit/s\"");
 
+/// A part of a whole, written `"0.5 %"` or `"20 ppm"`; kept in parts of a thousand million.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Ratio(u64);
+
+const PARTS: Notation = Notation {
+    what: "a part of a whole",
+    examples: "\"0.5 %\", \"0 %\" or \"20 ppm\"",
+    units: &[("%", 1e7), ("percent", 1e7), ("ppm", 1e3), ("ppb", 1.0)],
+    maximum: 1e9,
+};
+
+impl Ratio {
+    /// A ratio of so many parts of a million.
+    pub const fn from_ppm(ppm: u64) -> Self {
+        Self(ppm * 1_000)
+    }
+
+    /// As a number: 0.005 for 0.5 %.
+    pub fn as_f64(self) -> f64 {
+        self.0 as f64 / 1e9
+    }
+}
+
+impl FromStr for Ratio {
+    type Err = UnitError;
+
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        PARTS.parse(text).map(Self)
+    }
+}
+
+impl fmt::Display for Ratio {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // In percent, with the decimals that it has and no more.
+        let (whole, parts) = (self.0 / 10_000_000, self.0 % 10_000_000);
+        if parts == 0 {
+            return f.pad(&format!("{whole} %"));
+        }
+        let decimals = format!("{parts:07}");
+        f.pad(&format!("{whole}.{} %", decimals.trim_end_matches('0')))
+    }
+}
+
+quantity_serde!(Ratio, "a part of a whole, such as \"0.5 %\", \"20 ppm\"");
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -283,6 +328,11 @@ mod tests {
         assert_eq!("64K".parse::<ByteSize>().unwrap(), ByteSize::from_kib(64));
         let rate = "2.5 Gbit/s".parse::<BitRate>().unwrap();
         assert_eq!(rate, BitRate::from_bits_per_second(2_500_000_000));
+        assert_eq!("0.5%".parse::<Ratio>().unwrap(), Ratio::from_ppm(5_000));
+        assert_eq!(
+            ["100 %", "0 %", "20 ppm"].map(|t| t.parse::<Ratio>().unwrap().to_string()),
+            ["100 %", "0 %", "0.002 %"]
+        );
     }
 
     #[test]
@@ -302,6 +352,8 @@ mod tests {
             prop_assert_eq!(rate.to_string().parse::<BitRate>().unwrap(), rate);
             let span = TimeSpan(Duration::from_nanos(value));
             prop_assert_eq!(span.to_string().parse::<TimeSpan>().unwrap(), span);
+            let ratio = Ratio(value % 1_000_000_001);
+            prop_assert_eq!(ratio.to_string().parse::<Ratio>().unwrap(), ratio);
         }
 
         #[test]
@@ -309,6 +361,7 @@ mod tests {
             let _ = text.parse::<TimeSpan>();
             let _ = text.parse::<ByteSize>();
             let _ = text.parse::<BitRate>();
+            let _ = text.parse::<Ratio>();
         }
     }
 }

@@ -2,6 +2,7 @@
 
 mod choices;
 mod limits;
+mod search;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,6 +11,7 @@ use crate::levels::Levels;
 use crate::units::{BitRate, ByteSize, TimeSpan};
 
 pub use choices::{Background, Direction, ReceiveWay, Receivers, SendWay, Transport};
+pub use search::Search;
 
 /// The kinds of load. Each is one file in the node's `load/`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -25,6 +27,8 @@ pub enum WorkloadKind {
     RequestResponse,
     /// Connect, request, response, close, over and over (TCP).
     ConnectRate,
+    /// The highest rate of UDP datagrams that loses no more than a goal: many short loads in a trial.
+    RateSearch,
 }
 
 impl WorkloadKind {
@@ -36,6 +40,7 @@ impl WorkloadKind {
             Self::PacketRate => "packet-rate",
             Self::RequestResponse => "request-response",
             Self::ConnectRate => "connect-rate",
+            Self::RateSearch => "rate-search",
         }
     }
 
@@ -52,7 +57,8 @@ impl WorkloadKind {
 pub struct Workload {
     /// The kind of load.
     pub kind: WorkloadKind,
-    /// How long the load is measured, after the warm-up.
+    /// How long the load is measured, after the warm-up; the most time that a whole search may take
+    /// (`rate-search`).
     #[serde(default = "default_duration")]
     pub duration: TimeSpan,
     /// How long the load runs before measuring begins.
@@ -75,10 +81,14 @@ pub struct Workload {
     /// path takes it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<BitRate>,
-    /// UDP payload of a datagram in bytes (`udp-stream`, `packet-rate`): 18 bytes make an Ethernet
-    /// frame of 64, 1472 one of 1518.
+    /// UDP payload of a datagram in bytes (`udp-stream`, `packet-rate`, `rate-search`): 18 bytes make an
+    /// Ethernet frame of 64, 1472 one of 1518.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub payload: Option<ByteSize>,
+    /// Datagrams a second, all flows together, in time with the clock (`packet-rate`). Absent: as many
+    /// as the path takes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub datagrams_per_second: Option<u32>,
     /// Datagrams handed to the kernel, and asked of it, by one system call (`packet-rate`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub batch: Option<u16>,
@@ -156,6 +166,9 @@ pub struct Workload {
     /// `SO_BUSY_POLL`: how long a receiving call polls the device before it sleeps (socket(7)).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub busy_poll: Option<TimeSpan>,
+    /// What is searched, and how well (`rate-search`).
+    #[serde(default, skip_serializing_if = "Search::is_default")]
+    pub search: Search,
 }
 
 /// An option of a workload, as a key of a scenario.
@@ -199,6 +212,7 @@ impl Workload {
             socket_buffer: None,
             rate: None,
             payload: None,
+            datagrams_per_second: None,
             batch: None,
             receivers: None,
             segmentation: false,
@@ -223,13 +237,13 @@ impl Workload {
             background_direction: None,
             background_rate: None,
             busy_poll: None,
+            search: Search::default(),
         }
     }
 
-    /// UDP payload of a datagram: 18 bytes for `packet-rate`, 1470 for `udp-stream`, unless asked
-    /// for otherwise.
+    /// UDP payload of a datagram: 1470 bytes for `udp-stream`, else 18, unless asked for otherwise.
     pub fn payload_bytes(&self) -> u64 {
-        let default = if self.kind == WorkloadKind::PacketRate { 18 } else { 1470 };
+        let default = if self.kind == WorkloadKind::UdpStream { 1470 } else { 18 };
         self.payload.map_or(default, ByteSize::as_bytes)
     }
 
@@ -262,21 +276,27 @@ impl Workload {
 
     /// The optional keys that are set, each with the kinds it is for.
     pub fn keys_with_kinds(&self) -> Vec<(&'static str, &'static [WorkloadKind])> {
-        use WorkloadKind::{ConnectRate, PacketRate, RequestResponse, TcpStream, UdpStream};
+        use WorkloadKind::{
+            ConnectRate, PacketRate, RateSearch, RequestResponse, TcpStream, UdpStream,
+        };
         const STREAMS: &[WorkloadKind] = &[TcpStream];
-        const DATAGRAMS: &[WorkloadKind] = &[UdpStream, PacketRate];
+        const DATAGRAMS: &[WorkloadKind] = &[UdpStream, PacketRate, RateSearch];
         const REQUESTS: &[WorkloadKind] = &[RequestResponse, ConnectRate];
         const OVER_TCP: &[WorkloadKind] = &[TcpStream, RequestResponse, ConnectRate];
-        const SHARED: &[WorkloadKind] = &[TcpStream, UdpStream, PacketRate];
-        const PACKETS: &[WorkloadKind] = &[PacketRate];
+        const SHARED: &[WorkloadKind] = &[TcpStream, UdpStream, PacketRate, RateSearch];
+        const PACKETS: &[WorkloadKind] = &[PacketRate, RateSearch];
+        const PACKETS_ALONE: &[WorkloadKind] = &[PacketRate];
+        const SEARCHES: &[WorkloadKind] = &[RateSearch];
         const ASKED: &[WorkloadKind] = &[RequestResponse];
         const PACED: &[WorkloadKind] = &[TcpStream, UdpStream];
-        let keys: [(&'static str, bool, &'static [WorkloadKind]); 23] = [
+        const IN_BURSTS: &[WorkloadKind] = &[TcpStream, UdpStream, PacketRate, RateSearch];
+        let keys: [(&'static str, bool, &'static [WorkloadKind]); 25] = [
             ("workload.rate", self.rate.is_some(), PACED),
             ("workload.payload", self.payload.is_some(), DATAGRAMS),
+            ("workload.datagrams_per_second", self.datagrams_per_second.is_some(), PACKETS_ALONE),
             ("workload.batch", self.batch.is_some(), PACKETS),
             ("workload.receivers", self.receivers.is_some(), PACKETS),
-            ("workload.segmentation", self.segmentation, PACKETS),
+            ("workload.segmentation", self.segmentation, PACKETS_ALONE),
             ("workload.transport", self.transport.is_some(), ASKED),
             ("workload.request_size", self.request_size.is_some(), REQUESTS),
             ("workload.response_size", self.response_size.is_some(), REQUESTS),
@@ -289,12 +309,13 @@ impl Workload {
             ("workload.congestion_control", self.congestion_control.is_some(), OVER_TCP),
             ("workload.nodelay", self.nodelay.is_some(), OVER_TCP),
             ("workload.pacing", self.pacing.is_some(), STREAMS),
-            ("workload.burst", self.burst.is_some(), PACED),
+            ("workload.burst", self.burst.is_some(), IN_BURSTS),
             ("workload.background", self.background.is_some(), REQUESTS),
             ("workload.background_streams", self.background_streams.is_some(), REQUESTS),
             ("workload.background_direction", self.background_direction.is_some(), REQUESTS),
             ("workload.background_rate", self.background_rate.is_some(), REQUESTS),
             ("workload.message_size", self.message_size.is_some(), STREAMS),
+            ("workload.search", !self.search.is_default(), SEARCHES),
         ];
         keys.into_iter().filter(|(_, set, _)| *set).map(|(key, _, kinds)| (key, kinds)).collect()
     }

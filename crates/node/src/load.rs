@@ -57,6 +57,11 @@ pub(crate) fn prepare(role: &Role, workload: &Workload) -> Result<Box<dyn Load>,
         }
         WorkloadKind::UdpStream => Ok(Box::new(udp_stream::UdpStreams::prepare(role, workload)?)),
         WorkloadKind::PacketRate => Ok(Box::new(packet_rate::PacketRate::prepare(role, workload)?)),
+        WorkloadKind::RateSearch => Err(LoadError::Parameter {
+            what: "kind",
+            value: workload.kind.name().to_owned(),
+            advice: "a search is made of many loads of packet-rate: ask for those".to_owned(),
+        }),
     }
 }
 
@@ -69,7 +74,7 @@ pub(crate) enum LoadError {
     Listen { address: IpAddr, source: io::Error },
     #[error(
         "cannot connect stream {number} of {streams} to {peer}: {source}; \
-         is the receiver ready and its network reachable from here?"
+         is the receiver ready, and does every firewall on the way let this port through?"
     )]
     Connect { peer: SocketAddr, number: usize, streams: usize, source: io::Error },
     #[error(
@@ -84,7 +89,7 @@ pub(crate) enum LoadError {
     MissingFlows { arrived: usize, streams: usize, waited: Duration },
     #[error(
         "nobody at {peer} answers for flow {number} of {streams}: {source}; is the receiver ready, \
-         for as many streams, and is its network reachable from here?"
+         for as many streams, and does every firewall on the way let this UDP port through?"
     )]
     NoAnswer { peer: SocketAddr, number: usize, streams: usize, source: io::Error },
     #[error(

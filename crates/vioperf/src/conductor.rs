@@ -1,12 +1,15 @@
 //! The one place that drives nodes through trials.
 //!
 //! [`schedule`] walks the plan and decides what is tried when, [`trial`] takes the nodes of one
-//! testbed through one trial, [`node_link`] speaks to one node. The testbed itself comes from a
-//! [`schedule::Stage`], so that the scheduler is tested without a lab and without time passing.
+//! testbed through one load, [`search`] through the many of a rate search, [`node_link`] speaks to one
+//! node. The testbed itself comes from a [`schedule::Stage`], so that the scheduler is tested without a
+//! lab and without time passing.
 
+mod addresses;
 pub mod channel;
 pub mod hypervisor;
 pub mod lab_stage;
 pub mod node_link;
 pub mod schedule;
+pub mod search;
 pub mod trial;

@@ -3,6 +3,7 @@
 use std::env;
 use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::cli::ColorChoice;
 
@@ -11,12 +12,14 @@ use crate::cli::ColorChoice;
 pub struct Output {
     quiet: bool,
     color: ColorChoice,
+    /// What the status line says, its last step aside.
+    status: Arc<Mutex<String>>,
 }
 
 impl Output {
     /// As the user asked for.
     pub fn new(quiet: bool, color: ColorChoice) -> Self {
-        Self { quiet, color }
+        Self { quiet, color, status: Arc::default() }
     }
 
     /// Whether results are printed with colours.
@@ -71,6 +74,17 @@ impl Output {
 
     /// Replaces the status line; an empty text clears it.
     pub fn status(&self, text: &str) {
+        text.clone_into(&mut self.status.lock().unwrap_or_else(PoisonError::into_inner));
+        self.show_status(text);
+    }
+
+    /// Adds to the status line what is done at the moment; the next step replaces it.
+    pub fn status_step(&self, step: &str) {
+        let status = self.status.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        self.show_status(&format!("{status}; {step}"));
+    }
+
+    fn show_status(&self, text: &str) {
         if self.shows_status() {
             let mut err = io::stderr().lock();
             // Nothing can be done about a terminal that went away; the run goes on.

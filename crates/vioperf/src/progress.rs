@@ -54,8 +54,8 @@ impl Audience for Recorder<'_> {
         match &record.outcome {
             Outcome::Completed if self.output.shows_status() => {}
             Outcome::Completed => {
-                let kind = position.cell.workload.kind;
-                let rate = headline_of(kind, record).unwrap_or_default();
+                let workload = &position.cell.workload;
+                let rate = headline_of(workload, record).unwrap_or_default();
                 self.output.note(format_args!("{place} {:<32} {rate}", record.cell.0));
             }
             Outcome::Void { reason, .. } => {

@@ -12,7 +12,8 @@ const UNNUMBERED_LOSS_PERCENT: f64 = 1.0;
 
 pub fn check(evidence: &Evidence<'_>) -> Vec<Finding> {
     let mut cells = above(evidence.cells, LOSS_PERCENT, |cell| {
-        let datagrams = cell.datagrams.as_ref()?;
+        // What a search loses is what it looks for.
+        let datagrams = cell.datagrams.as_ref().filter(|_| cell.rate_search.is_none())?;
         let numbered = datagrams.duplicated.mean().is_some();
         let least = if numbered { LOSS_PERCENT } else { UNNUMBERED_LOSS_PERCENT };
         Some(&datagrams.lost_percent).filter(|lost| lost.mean() > Some(least))

@@ -1,33 +1,83 @@
-//! Requests of an open loop that were due but never sent.
+//! Requests of an open loop, and datagrams of a load with a rate, that were due but never sent.
 
 use std::collections::BTreeMap;
 
 use vioperf_model::plan::CellId;
-use vioperf_model::record::Outcome;
+use vioperf_model::record::{Outcome, TrialRecord};
+use vioperf_model::sample::LoadCounters;
+use vioperf_model::workload::WorkloadKind;
 
 use super::{Evidence, about_cells};
 use crate::result::{Finding, Severity};
-use crate::wording::count;
+use crate::window;
+use crate::wording::{count, percent};
+
+/// Less than this part of the datagrams that were due is not worth a doubt.
+const LEAST_PERCENT: f64 = 0.1;
+
+/// What was due, in all trials of a cell.
+#[derive(Default)]
+struct Due {
+    sent: u64,
+    not_sent: u64,
+}
 
 pub fn check(evidence: &Evidence<'_>) -> Vec<Finding> {
-    let mut cells: BTreeMap<&CellId, u64> = BTreeMap::new();
+    let mut requests: BTreeMap<&CellId, Due> = BTreeMap::new();
+    let mut datagrams: BTreeMap<&CellId, Due> = BTreeMap::new();
     for trial in evidence.trials.iter().filter(|trial| trial.outcome == Outcome::Completed) {
-        for load in trial.parties.iter().filter_map(|party| party.report.load.as_ref()) {
-            if let Some(not_sent) = load.not_sent.filter(|requests| *requests > 0) {
-                let requests = cells.entry(&trial.cell).or_default();
-                *requests = requests.saturating_add(not_sent);
-            }
-        }
+        let Some(cell) = evidence.run.plan.cell(&trial.cell) else { continue };
+        let due = match cell.workload.kind {
+            WorkloadKind::UdpStream | WorkloadKind::PacketRate => &mut datagrams,
+            // A search judges each of its probes.
+            WorkloadKind::RateSearch => continue,
+            _ => &mut requests,
+        };
+        add(trial, due.entry(&trial.cell).or_default());
     }
-    let requests = |n: u64| count(usize::try_from(n).unwrap_or(usize::MAX), "request");
-    let cells: Vec<(CellId, String)> =
-        cells.into_iter().map(|(cell, n)| (cell.clone(), requests(n))).collect();
-    about_cells(
+    let requests = said(requests, |due| {
+        let requests = usize::try_from(due.not_sent).unwrap_or(usize::MAX);
+        (requests > 0).then(|| count(requests, "request"))
+    });
+    let mut found = about_cells(
         "requests-not-sent",
         Severity::Doubt,
         "Requests were due but never sent: the path did not keep up",
-        &cells,
+        &requests,
         "Latency would have been worse with them. Ask for fewer (workload.requests_per_second), or \
          measure what the path takes in a closed loop.",
-    )
+    );
+    let datagrams = said(datagrams, |due| {
+        let all = due.sent.saturating_add(due.not_sent);
+        let part = window::percent(due.not_sent as f64, all as f64);
+        (part > LEAST_PERCENT).then(|| format!("{} of those due", percent(part)))
+    });
+    found.extend(about_cells(
+        "datagrams-not-sent",
+        Severity::Doubt,
+        "Datagrams were due but not sent in time: the rate was lower than the one asked for",
+        &datagrams,
+        "The sender had no core, or its kernel no room for them. Ask for fewer \
+         (workload.datagrams_per_second, workload.rate), or give the sender more threads or streams.",
+    ));
+    found
+}
+
+fn add(trial: &TrialRecord, due: &mut Due) {
+    for party in &trial.parties {
+        let not_sent = party.report.load.as_ref().and_then(|load| load.not_sent);
+        let Some(not_sent) = not_sent else { continue };
+        let last: Option<LoadCounters> = party.report.samples.last().and_then(|last| last.load);
+        let sent = last.and_then(|load| load.datagrams).unwrap_or(0);
+        due.not_sent = due.not_sent.saturating_add(not_sent);
+        due.sent = due.sent.saturating_add(sent);
+    }
+}
+
+fn said(
+    cells: BTreeMap<&CellId, Due>,
+    say: impl Fn(&Due) -> Option<String>,
+) -> Vec<(CellId, String)> {
+    let cells = cells.into_iter();
+    cells.filter_map(|(cell, due)| Some((cell.clone(), say(&due)?))).collect()
 }

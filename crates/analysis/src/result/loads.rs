@@ -1,5 +1,7 @@
 //! What belongs to certain kinds of load.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -44,6 +46,50 @@ pub struct Datagrams {
     pub percent_of_wire_rate: Metric,
     /// CPU time per datagram received.
     pub service_demand: DatagramDemand,
+}
+
+/// The highest rates at which no more is lost than goals allow (draft-ietf-bmwg-mlrsearch).
+#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
+pub struct RateSearch {
+    /// The lower bound of the goal that allows most loss: what paths are ranked by.
+    pub lower_bound_per_second: Metric,
+    /// That, in percent of what a wire of the speed that the near end's card claims can carry.
+    pub percent_of_wire_rate: Metric,
+    /// The highest rate that was tried.
+    pub max_rate_per_second: Metric,
+    /// Every goal, by ascending loss.
+    pub goals: Vec<SearchGoal>,
+}
+
+impl RateSearch {
+    /// The goal that allows no loss, if that is one.
+    pub fn non_drop(&self) -> Option<&SearchGoal> {
+        self.goals.iter().find(|goal| goal.allowed_loss_percent == 0.0)
+    }
+
+    /// The goal that allows most.
+    pub fn most_allowed(&self) -> Option<&SearchGoal> {
+        self.goals.last()
+    }
+}
+
+/// What a search proved of a goal.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
+pub struct SearchGoal {
+    /// `NDR`, or `PDR 0.5 %`.
+    pub name: String,
+    /// So much may be lost.
+    pub allowed_loss_percent: f64,
+    /// The highest rate proved good below the upper bound.
+    pub lower_bound_per_second: Metric,
+    /// The lowest rate proved bad.
+    pub upper_bound_per_second: Metric,
+    /// What typically arrives at the lower bound: the draft's conditional throughput.
+    pub throughput_per_second: Metric,
+    /// How the searches ended, and how many so.
+    pub ends: BTreeMap<&'static str, u32>,
+    /// Median loss at the lowest rate, of paths that are refused for it.
+    pub loss_at_min_rate_percent: Metric,
 }
 
 /// CPU time per datagram received, as in [`ServiceDemand`].

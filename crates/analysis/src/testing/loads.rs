@@ -2,7 +2,7 @@
 
 use vioperf_model::levels::Levels;
 use vioperf_model::plan::{Cell, Plan};
-use vioperf_model::record::{Party, TrialRecord};
+use vioperf_model::record::{Party, Probe, SearchRecord, TrialRecord};
 use vioperf_model::sample::{DatagramOutcome, LatencyHistogram, LoadOutcome};
 use vioperf_model::scenario::Factors;
 use vioperf_model::units::ByteSize;
@@ -43,6 +43,9 @@ impl Synthetic {
         for trial in &mut trials {
             if let Some(cell) = run.plan.cell(&trial.cell) {
                 count(cell, trial);
+                if kind == WorkloadKind::RateSearch {
+                    trial.search = Some(search(units_per_second(cell)));
+                }
             }
         }
         Self { run, trials }
@@ -52,6 +55,9 @@ impl Synthetic {
 fn factors(kind: WorkloadKind) -> Factors {
     let mut factors = Factors::default();
     match kind {
+        WorkloadKind::RateSearch => {
+            factors.payload = Levels::from([18, 1472].map(ByteSize::from_bytes).to_vec());
+        }
         WorkloadKind::PacketRate => {
             factors.payload = Levels::from([18, 1472].map(ByteSize::from_bytes).to_vec());
             factors.receivers = Levels::from(vec![Receivers::One, Receivers::Reuseport]);
@@ -76,7 +82,8 @@ fn units_per_second(cell: &Cell) -> f64 {
 }
 
 fn is_of_datagrams(cell: &Cell) -> bool {
-    matches!(cell.workload.kind, WorkloadKind::UdpStream | WorkloadKind::PacketRate)
+    let kind = cell.workload.kind;
+    matches!(kind, WorkloadKind::UdpStream | WorkloadKind::PacketRate | WorkloadKind::RateSearch)
 }
 
 /// Of a datagram, or of a request of one byte.
@@ -153,4 +160,31 @@ fn histogram(transactions: u64, per_second: f64) -> LatencyHistogram {
     }
     histogram.minimum_ns = whole(between_ns * 0.7);
     histogram
+}
+
+/// A search by which so many datagrams a second are good for the default goal that allows some loss,
+/// four fifths of them for the one that allows none, and 1 % more is bad.
+fn search(per_second: f64) -> SearchRecord {
+    let probe = |part: f64, lost: f64| {
+        let rate = whole(per_second * part);
+        Probe {
+            asked_per_second: Some(rate),
+            asked_ns: 1_000_000_000,
+            began_after_ns: 0,
+            took_ns: 1_000_000_000,
+            sent: rate,
+            not_sent: 0,
+            received: whole(per_second * part * (1.0 - lost)),
+            socket_drops: None,
+        }
+    };
+    let each = [(0.8, 0.0), (0.808, 0.001), (1.0, 0.004), (1.01, 0.006)];
+    let probes = each.map(|(part, lost)| [probe(part, lost); 3]);
+    SearchRecord {
+        min_rate: whole(per_second / 80.0),
+        max_rate: whole(per_second * 1.25),
+        probes: probes.concat(),
+        shown_probe: Some(6),
+        out_of_time: false,
+    }
 }

@@ -52,6 +52,9 @@ impl Workload {
         self.check_times(&mut check);
         self.check_sizes(&mut check);
         self.check_socket(&mut check);
+        if self.kind == WorkloadKind::RateSearch {
+            self.search.check(self.duration, &mut check);
+        }
         found
     }
 
@@ -96,10 +99,20 @@ impl Workload {
             "workload.burst",
             "a burst is of at least 1 message or datagram".into(),
         );
+        let paced = self.rate.is_some()
+            || self.datagrams_per_second.is_some()
+            || self.kind == WorkloadKind::RateSearch;
         check(
-            self.burst.is_some() && self.rate.is_none(),
+            self.burst.is_some() && !paced,
             "workload.burst",
-            "a burst is what goes out when a load with a rate is due: give a rate too".into(),
+            "a burst is what goes out when a load with a rate is due: give workload.rate or \
+             workload.datagrams_per_second too"
+                .into(),
+        );
+        check(
+            self.datagrams_per_second == Some(0),
+            "workload.datagrams_per_second",
+            "give at least 1, or leave it out for as many as the path takes".into(),
         );
     }
 

@@ -8,6 +8,7 @@
 pub(super) mod batch;
 pub(super) mod hello;
 pub(super) mod outgoing;
+pub(super) mod pacing;
 
 mod flows;
 mod incoming;
@@ -51,6 +52,9 @@ pub(super) trait Traffic: Send + Sync + 'static {
 
     /// Sends on the flows of one thread until told to stop, or until all are over.
     fn send(&self, flows: &mut [Outgoing], control: &LoadControl, counters: &ThreadCounters);
+
+    /// Whether datagrams are due at times, so that some may not be sent in time.
+    fn is_paced(&self) -> bool;
 
     /// Whether a receiver is to be told how many datagrams each flow had.
     fn numbers(&self) -> bool;
@@ -292,7 +296,7 @@ impl<T: Traffic> Load for DatagramLoad<T> {
             Stage::Sending(threads) => {
                 let shares = join_all(threads, &self.control);
                 let flows: Vec<Outgoing> = shares.into_iter().flatten().collect();
-                sent(&flows, self.streams)
+                sent(&flows, self.streams, self.traffic.is_paced())
             }
             Stage::Receiving(listening, threads) => {
                 let shares = join_all(threads, &self.control);

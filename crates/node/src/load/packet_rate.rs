@@ -1,4 +1,4 @@
-//! As many small UDP datagrams as the path takes.
+//! Small UDP datagrams: as many as the path takes, or so many a second in time with the clock.
 //!
 //! All messages of a call are one and the same memory. With `segmentation` a message is as many
 //! datagrams as the kernel takes for one: it is cut (`UDP_SEGMENT`) as late as the path allows, and
@@ -10,10 +10,12 @@ use vioperf_model::workload::{Receivers, Workload};
 use super::control::ThreadCounters;
 use super::datagram::batch::{ReceiveBatch, SendBatch};
 use super::datagram::outgoing::{Outgoing, Sending, send_at_full_speed};
+use super::datagram::pacing::send_at_rate;
 use super::datagram::{
     Arrivals, Arrived, DatagramLoad, Ends, MARK_BYTES, MOST_PAYLOAD, Shape, Traffic, flow_of,
     mark_flow, marked, parameter, payload_bytes,
 };
+use super::schedule::Rate;
 use super::{LoadControl, LoadError};
 
 /// Datagrams a system call, where nothing is asked for; and the most: what `IOV_MAX` lets the kernel
@@ -31,6 +33,9 @@ pub(super) struct PacketRate {
     payload_bytes: usize,
     batch: usize,
     segmentation: bool,
+    flows: u16,
+    /// Of each flow.
+    rate: Option<Rate>,
 }
 
 impl PacketRate {
@@ -50,8 +55,9 @@ impl PacketRate {
             stamps: false,
             receivers: workload.receivers.unwrap_or(Receivers::One),
         };
-        let segmentation = workload.segmentation;
-        let traffic = Self { payload_bytes, batch: batch.into(), segmentation };
+        let rate = Rate::of_datagrams(workload)?;
+        let (segmentation, flows) = (workload.segmentation, workload.streams);
+        let traffic = Self { payload_bytes, batch: batch.into(), segmentation, flows, rate };
         DatagramLoad::prepare(role, workload, &shape, traffic)
     }
 
@@ -73,14 +79,27 @@ impl Traffic for PacketRate {
         let segments = self.segments();
         let datagram = marked(token, self.payload_bytes);
         let mut batch = SendBatch::of_one(self.batch / segments, datagram.repeat(segments));
-        let load = Sending { control, counters, payload_bytes: self.payload_bytes, segments };
+        let (payload_bytes, in_all) = (self.payload_bytes, self.flows);
+        let load = Sending { control, counters, payload_bytes, flows: in_all, segments };
         let mut marked_for = None;
-        send_at_full_speed(flows, &mut batch, load, |batch, flow| {
+        let mut mark = |batch: &mut SendBatch, flow: &Outgoing| {
             if marked_for.replace(flow.number) != Some(flow.number) {
                 let segments = batch.message(0).chunks_exact_mut(self.payload_bytes);
                 segments.for_each(|segment| mark_flow(segment, flow.number));
             }
-        });
+        };
+        match self.rate {
+            None => send_at_full_speed(flows, &mut batch, load, mark),
+            Some(rate) => {
+                // What is cut from one message goes at once.
+                let rate = rate.in_multiples_of(segments as u64);
+                send_at_rate(flows, &mut batch, load, rate, |batch, flow, _, _| mark(batch, flow));
+            }
+        }
+    }
+
+    fn is_paced(&self) -> bool {
+        self.rate.is_some()
     }
 
     fn numbers(&self) -> bool {

@@ -4,7 +4,6 @@
 //! the lost from the duplicated and the reordered. At its end the sender tells how many there were
 //! until the receiver has noted it: datagrams lost at the very end are counted too.
 
-mod schedule;
 mod sequence;
 
 use vioperf_model::wire::Role;
@@ -14,6 +13,7 @@ use super::control::ThreadCounters;
 use super::datagram::batch::{Arrival, ReceiveBatch, SendBatch};
 use super::datagram::hello::Heard;
 use super::datagram::outgoing::{Outgoing, Sending, send_at_full_speed};
+use super::datagram::pacing::send_at_rate;
 use super::datagram::{
     Arrivals, Arrived, DatagramLoad, Ends, MARK_BYTES, Shape, Traffic, flow_of, mark_flow, marked,
     payload_bytes,
@@ -37,6 +37,7 @@ const MOST_ROOM_BYTES: usize = 1 << 20;
 /// How this load is asked for.
 pub(super) struct UdpStreams {
     payload_bytes: usize,
+    flows: u16,
     /// Of each flow.
     rate: Option<Rate>,
 }
@@ -51,7 +52,8 @@ impl UdpStreams {
         let receivers = if workload.streams == 1 { Receivers::One } else { Receivers::Reuseport };
         // Without a rate, transit times are those of full queues, whoever tells them.
         let shape = Shape { payload_bytes, segmentation: false, stamps: rate.is_some(), receivers };
-        DatagramLoad::prepare(role, workload, &shape, Self { payload_bytes, rate })
+        let traffic = Self { payload_bytes, flows: workload.streams, rate };
+        DatagramLoad::prepare(role, workload, &shape, traffic)
     }
 }
 
@@ -66,15 +68,21 @@ impl Traffic for UdpStreams {
         }
         let mut batch = SendBatch::of_each(BATCH, &datagram);
         let payload_bytes = self.payload_bytes;
-        let sending = Sending { control, counters, payload_bytes, segments: 1 };
+        let flows_in_all = self.flows;
+        let sending =
+            Sending { control, counters, payload_bytes, flows: flows_in_all, segments: 1 };
         match self.rate {
-            Some(rate) => schedule::send_at_rate(flows, &mut batch, sending, rate),
+            Some(rate) => send_at_rate(flows, &mut batch, sending, rate, number),
             None => {
                 send_at_full_speed(flows, &mut batch, sending, |batch, flow| {
-                    number(batch, BATCH, flow, monotonic_ns());
+                    number(batch, flow, BATCH, monotonic_ns());
                 });
             }
         }
+    }
+
+    fn is_paced(&self) -> bool {
+        self.rate.is_some()
     }
 
     fn numbers(&self) -> bool {
@@ -104,7 +112,7 @@ impl Traffic for UdpStreams {
 }
 
 /// Writes flow, numbers and time to the first messages of a batch.
-fn number(batch: &mut SendBatch, messages: usize, flow: &Outgoing, now_ns: u64) {
+fn number(batch: &mut SendBatch, flow: &Outgoing, messages: usize, now_ns: u64) {
     for (place, number) in (0..messages).zip(flow.datagrams..) {
         let datagram = batch.message(place);
         mark_flow(datagram, flow.number);

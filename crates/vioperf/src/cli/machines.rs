@@ -8,6 +8,7 @@ use vioperf_model::units::{BitRate, ByteSize, TimeSpan};
 use vioperf_model::workload::{WorkloadKey, workload_keys};
 
 use crate::machines::client::Target;
+use crate::machines::tls::Pin;
 
 /// Arguments of `serve`.
 #[derive(Debug, Args)]
@@ -22,6 +23,15 @@ pub struct ServeArgs {
     /// Make a file with a new token, for its owner alone, and end
     #[arg(long, value_name = "FILE", exclusive = true)]
     pub new_token: Option<PathBuf>,
+    /// Speak TLS on the control channel, with a certificate of its own whose fingerprint is printed
+    #[arg(long)]
+    pub tls: bool,
+    /// Keep that certificate in this PEM file, and make it if it is not there
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub tls_cert: Option<PathBuf>,
+    /// Its private key
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub tls_key: Option<PathBuf>,
     /// Clients served at once
     #[arg(long, value_name = "N", default_value_t = 4)]
     pub max_clients: u16,
@@ -59,6 +69,12 @@ pub struct TestArgs {
     /// The token that the server was started with; also taken from VIOPERF_TOKEN
     #[arg(long, value_name = "FILE")]
     pub token_file: Option<PathBuf>,
+    /// Speak TLS on the control channel; without --tls-pin the token shows that it is the server
+    #[arg(long)]
+    pub tls: bool,
+    /// Speak TLS with the server whose certificate has this fingerprint, which it prints
+    #[arg(long, value_name = "sha256:DIGITS")]
+    pub tls_pin: Option<Pin>,
     /// IPv4 only
     #[arg(short = '4', long, conflicts_with = "ipv6")]
     pub ipv4: bool,

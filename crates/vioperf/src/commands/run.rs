@@ -157,6 +157,7 @@ impl Session<'_> {
             factory,
             reuse: scenario.guest.reuse,
             interrupt: self.interrupt,
+            output,
             standing: Some(standing),
             guests_started: 0,
         };

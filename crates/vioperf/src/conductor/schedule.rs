@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use vioperf_model::plan::{Cell, Plan};
 use vioperf_model::record::{
-    GuestSetup, Outcome, Party, RunEnding, SCHEMA_VERSION, Timeline, TrialRecord,
+    GuestSetup, Outcome, Party, RunEnding, SCHEMA_VERSION, SearchRecord, Timeline, TrialRecord,
 };
 use vioperf_model::scenario::Repeat;
 
@@ -34,6 +34,8 @@ pub struct Attempt {
     pub timeline: Option<Timeline>,
     /// What each party saw.
     pub parties: Vec<Party>,
+    /// The probes of a rate search.
+    pub search: Option<SearchRecord>,
 }
 
 /// How far an attempt came.
@@ -177,6 +179,7 @@ impl<S: Stage, A: Audience, C: Clock> Schedule<'_, S, A, C> {
                 guest: result.guest,
                 timeline: result.timeline,
                 parties: result.parties,
+                search: result.search,
             };
             self.sequence += 1;
             self.audience

@@ -59,6 +59,20 @@ pub fn conduct(
     workload: &Workload,
     interrupt: &Interrupt,
 ) -> Result<Measured, NodeError> {
+    conduct_and_drain(nodes, workload, Duration::ZERO, interrupt)
+}
+
+/// The same, and the receiver goes on for so long after the sender has stopped: what was sent but is
+/// still on its way counts too.
+///
+/// # Errors
+/// As [`conduct`].
+pub fn conduct_and_drain(
+    nodes: &mut Nodes<'_>,
+    workload: &Workload,
+    drain: Duration,
+    interrupt: &Interrupt,
+) -> Result<Measured, NodeError> {
     // A first Ctrl-C ends the run after this trial, so it must not disturb it.
     nodes.peer.link.set_patience(Urgency::Now);
     nodes.near.link.set_patience(Urgency::Now);
@@ -70,8 +84,13 @@ pub fn conduct(
     ];
     let peer = Side { address: nodes.peer.address, link: &mut nodes.peer.link };
     let near = Side { address: nodes.near.address, link: &mut nodes.near.link };
-    let [at_peer, at_near] = prepare(peer, near, workload)?;
-    nodes.host.prepare(part(Role::Observer, workload, nodes.processes.clone()))?;
+    let [at_peer, at_near] = prepare(peer, near, workload, sample_interval(workload))?;
+    nodes.host.prepare(part(
+        Role::Observer,
+        workload,
+        sample_interval(workload),
+        nodes.processes.clone(),
+    ))?;
 
     // Whoever receives what is measured begins first and ends last.
     let towards_guest = workload.direction != Direction::FromGuest;
@@ -89,6 +108,9 @@ pub fn conduct(
     sender.start()?;
     let timeline = measure(workload, interrupt)?;
     sender.stop()?;
+    if !interrupt.sleep_until(Instant::now() + drain, Urgency::Now) {
+        return Err(NodeError::Interrupted);
+    }
     receiver.stop()?;
     nodes.host.stop()?;
 
@@ -128,6 +150,7 @@ pub fn prepare<'a>(
     mut peer: Side<'a>,
     mut near: Side<'a>,
     workload: &Workload,
+    sample_interval: TimeSpan,
 ) -> Result<[Vec<Leg>; 2], NodeError> {
     let background = workload.background_load();
     let loads = [(Purpose::Measured, Some(workload)), (Purpose::Background, background.as_ref())];
@@ -139,10 +162,10 @@ pub fn prepare<'a>(
             let ((sender, sent), (receiver, received)) =
                 if *way == Direction::FromGuest { (near, peer) } else { (peer, near) };
             let receiving = Role::Receiver { bind: receiver.address };
-            let port = receiver.link.prepare(part(receiving, load, vec![]))?;
+            let port = receiver.link.prepare(part(receiving, load, sample_interval, vec![]))?;
             let address = SocketAddr::new(receiver.address, port.unwrap_or(0));
             let sending = Role::Sender { peer: address };
-            sender.link.prepare(part(sending, load, vec![]))?;
+            sender.link.prepare(part(sending, load, sample_interval, vec![]))?;
             received.push(Leg { purpose, role: receiving });
             sent.push(Leg { purpose, role: sending });
         }
@@ -166,12 +189,17 @@ fn party(end: &mut Endpoint, legs: Vec<Leg>, clock: ClockRelation) -> Result<Par
 }
 
 /// What a node is told of its part.
-fn part(role: Role, workload: &Workload, processes: Vec<WatchedProcess>) -> Prepare {
+fn part(
+    role: Role,
+    workload: &Workload,
+    sample_interval: TimeSpan,
+    processes: Vec<WatchedProcess>,
+) -> Prepare {
     let planned = workload.warmup.as_duration() + workload.duration.as_duration();
     Prepare {
         role,
         workload: Box::new(workload.clone()),
-        sample_interval: sample_interval(workload),
+        sample_interval,
         processes,
         deadline: time_span(planned + LOST_CONDUCTOR),
     }

@@ -46,7 +46,7 @@ pub enum HandshakeError {
     #[error("the other side closed the connection")]
     Closed,
     /// It is no vioperf.
-    #[error("what answers there is no `vioperf serve`")]
+    #[error("the other side is neither `vioperf serve` nor `vioperf test`")]
     Foreign,
     /// It is another vioperf.
     #[error("it speaks version {found} of the handshake, this vioperf {VERSION}: update both")]

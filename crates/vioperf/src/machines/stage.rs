@@ -4,14 +4,16 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use vioperf_model::plan::Cell;
-use vioperf_model::record::Place;
+use vioperf_model::record::{Place, SearchRecord};
+use vioperf_model::workload::{Workload, WorkloadKind};
 
 use super::client::{Connection, Way};
 use super::own_node::OwnNode;
 use super::trial::{Conducted, End, conduct};
-use crate::conductor::node_link::NodeLink;
+use crate::conductor::node_link::{NodeError, NodeLink};
 use crate::conductor::schedule::{Attempt, AttemptEnd, Stage};
-use crate::conductor::trial::fault_in;
+use crate::conductor::search;
+use crate::conductor::trial::{Measured, fault_in};
 use crate::interrupt::Interrupt;
 use crate::output::Output;
 
@@ -73,15 +75,8 @@ impl Stage for MachineStage<'_> {
                 Ends::greet(connection, &self.way.target.to_string(), self.interrupt)?
             }
         };
-        let (output, tells) = (self.output, self.tells);
-        let mut tell = |line: String| {
-            if tells {
-                output.note(line);
-            }
-        };
-        let pair = (&mut ends.client, &mut ends.server);
-        let Conducted { timeline, parties, fault } =
-            conduct(pair, &cell.workload, self.interrupt, &mut tell);
+        let (Conducted { timeline, parties, fault }, search) =
+            self.conduct(&mut ends, &cell.workload);
         let reason = fault.map(|fault| fault.to_string()).or_else(|| fault_in(&parties));
         let end = match reason {
             None => {
@@ -93,7 +88,40 @@ impl Stage for MachineStage<'_> {
             // After a fault both ends are made anew.
             Some(reason) => AttemptEnd::Void { reason, console_tail: vec![], never_ready: false },
         };
-        Ok(Attempt { end, guest: None, timeline, parties })
+        Ok(Attempt { end, guest: None, timeline, parties, search })
+    }
+}
+
+impl MachineStage<'_> {
+    fn conduct(&self, ends: &mut Ends, workload: &Workload) -> (Conducted, Option<SearchRecord>) {
+        let (output, tells) = (self.output, self.tells);
+        let mut tell = |line: String| {
+            if tells {
+                output.note(line);
+            }
+        };
+        let mut one_load = |load: &Workload, drain: Duration| {
+            let pair = (&mut ends.client, &mut ends.server);
+            conduct(pair, load, drain, self.interrupt, &mut tell)
+        };
+        if workload.kind != WorkloadKind::RateSearch {
+            return (one_load(workload, Duration::ZERO), None);
+        }
+        let mut prober = |load: &Workload, drain: Duration| {
+            let Conducted { timeline, parties, fault } = one_load(load, drain);
+            match (fault, timeline) {
+                (None, Some(timeline)) => Ok(Measured { timeline, parties }),
+                (fault, _) => Err(fault.unwrap_or(NodeError::Interrupted)),
+            }
+        };
+        match search::conduct(&mut prober, workload, &|step| output.status_step(step)) {
+            Ok((Measured { timeline, parties }, record)) => {
+                (Conducted { timeline: Some(timeline), parties, fault: None }, Some(record))
+            }
+            Err(fault) => {
+                (Conducted { timeline: None, parties: Vec::new(), fault: Some(fault) }, None)
+            }
+        }
     }
 }
 

@@ -5,16 +5,22 @@ use std::time::{Duration, Instant};
 
 use vioperf_model::record::{ClockRelation, Leg, Party, Place, Purpose, Timeline};
 use vioperf_model::sample::{NodeReport, Sample};
+use vioperf_model::units::TimeSpan;
 use vioperf_model::wire::Role;
 use vioperf_model::workload::{Direction, Workload};
 
 use super::live::{EndNow, Live};
-use crate::conductor::node_link::{NodeError, NodeLink, monotonic_ns};
+use crate::conductor::node_link::{NodeError, NodeLink, monotonic_ns, time_span};
 use crate::conductor::trial::{Side, prepare};
 use crate::interrupt::{Interrupt, Urgency};
 
 /// How often both ends are asked how far they are.
 const LOOK: Duration = Duration::from_secs(1);
+/// How often nodes sample: a test that is interrupted early shall have seen enough.
+const SAMPLE_EVERY: TimeSpan = TimeSpan::from_millis(250);
+/// The same of a load that runs for longer than [`LONG`].
+const SAMPLE_LONG_EVERY: TimeSpan = TimeSpan::from_millis(1_000);
+const LONG: Duration = Duration::from_secs(600);
 /// A node that does not answer for so long while the load runs has gone, or the path to it.
 const SILENT_AFTER: Duration = Duration::from_secs(10);
 
@@ -50,10 +56,12 @@ struct Player<'a> {
     gone: bool,
 }
 
-/// Takes both ends through one trial; each second `tell` gets a line about it.
+/// Takes both ends through one load; each second `tell` gets a line about it. The receiver goes on for
+/// the time of `drain` after the sender has stopped.
 pub fn conduct(
     ends: (&mut End, &mut End),
     workload: &Workload,
+    drain: Duration,
     interrupt: &Interrupt,
     tell: &mut dyn FnMut(String),
 ) -> Conducted {
@@ -66,13 +74,17 @@ pub fn conduct(
     let (timeline, mut fault) = watch(&mut players, workload, interrupt, tell);
     // What was measured is fetched even when the user wants the end; a further signal ends that too.
     let patience = interrupt.forgetting();
-    for player in &mut players {
+    for (number, player) in players.iter_mut().enumerate() {
         player.end.link.set_interrupt(&patience);
         if !player.gone
             && let Err(error) = player.end.link.stop()
         {
             player.gone = true;
             fault.get_or_insert(error);
+        }
+        if number == 0 {
+            // The sender is the first.
+            patience.sleep_until(Instant::now() + drain, Urgency::Now);
         }
     }
     let parties = players.map(|player| player.into_party(&mut fault));
@@ -88,7 +100,7 @@ fn begin<'a>(
     let clocks = [client.link.relate_clock()?, server.link.relate_clock()?];
     let here = Side { address: client.address, link: &mut client.link };
     let there = Side { address: server.address, link: &mut server.link };
-    let legs = prepare(here, there, workload)?;
+    let legs = prepare(here, there, workload, sample_interval(workload))?;
     let player = |end, legs, clock| Player { end, legs, clock, heard: Vec::new(), gone: false };
     let ([at_client, at_server], [client_clock, server_clock]) = (legs, clocks);
     let client = player(client, at_client, client_clock);
@@ -102,6 +114,13 @@ fn begin<'a>(
     receiver.end.link.start()?;
     sender.end.link.start()?;
     Ok([sender, receiver])
+}
+
+fn sample_interval(workload: &Workload) -> TimeSpan {
+    match workload.duration.as_duration() {
+        long if long > LONG => SAMPLE_LONG_EVERY,
+        short => time_span(short / 15).clamp(TimeSpan::from_millis(100), SAMPLE_EVERY),
+    }
 }
 
 /// Waits for the end of the load, and looks at it each second.
@@ -119,6 +138,7 @@ fn watch(
     let mut measured_from_ns = None;
     let mut fault = None;
     let mut next_look = began;
+    let mut heard_at_ns = started_ns;
     loop {
         let warming = measured_from_ns.is_none().then_some(warm_at);
         // The last look is the collecting.
@@ -137,7 +157,9 @@ fn watch(
             match ask_both(players) {
                 Ok([sender, receiver]) => {
                     let seconds = began.elapsed().as_secs_f64();
-                    let now = [players[0].now(&sender), players[1].now(&receiver)];
+                    heard_at_ns = monotonic_ns();
+                    let mut now = [players[0].now(&sender), players[1].now(&receiver)];
+                    now.sort_by_key(|end| end.name);
                     if let Some(line) = live.line(seconds, &now) {
                         tell(line);
                     }
@@ -149,8 +171,9 @@ fn watch(
             }
         }
     }
-    let measured_until_ns = monotonic_ns();
-    let measured_from_ns = measured_from_ns.unwrap_or(started_ns);
+    // Of an end that went nothing is known after it was last heard of.
+    let measured_until_ns = if fault.is_some() { heard_at_ns } else { monotonic_ns() };
+    let measured_from_ns = measured_from_ns.unwrap_or(started_ns).min(measured_until_ns);
     (Timeline { started_ns, measured_from_ns, measured_until_ns }, fault)
 }
 

@@ -29,6 +29,9 @@ pub fn title(cell: &CellAnalysis) -> String {
             format!("requests over {}", transport.unwrap_or_else(|| "tcp".into()).to_uppercase())
         }
         WorkloadKind::ConnectRate => "connections".into(),
+        WorkloadKind::RateSearch => {
+            format!("highest rate of UDP, {} bytes each", workload.payload_bytes())
+        }
     };
     let way = match workload.direction {
         Direction::ToGuest => "to",
@@ -41,11 +44,21 @@ pub fn title(cell: &CellAnalysis) -> String {
 
 /// What was measured of a cell: names and values.
 pub fn facts(cell: &CellAnalysis) -> Vec<(String, String)> {
+    if cell.trials.completed == 0 {
+        return Vec::new();
+    }
     let measure = cell.measure();
     let mut facts: Vec<(String, String)> = Vec::new();
     let mut fact = |name: &str, value: String| facts.push((name.to_owned(), value));
     fact(named(measure), known(cell.headline(), || headline_with_interval(cell)));
-    if measure.unit != Unit::Transactions {
+    for goal in cell.rate_search.iter().flat_map(|search| &search.goals) {
+        let bounds = [&goal.lower_bound_per_second, &goal.upper_bound_per_second];
+        let [lower, upper] =
+            bounds.map(|bound| known(bound, || with_interval(bound, measure.unit)));
+        let ends: Vec<&str> = goal.ends.keys().copied().collect();
+        fact(&goal.name, format!("from {lower} to {upper}: {}", ends.join(", ")));
+    }
+    if cell.rate_search.is_none() && measure.unit != Unit::Transactions {
         let sent = (measure.sent)(cell).unwrap_or(&cell.sender_bits_per_second);
         fact("Sent", known(sent, || with_interval(sent, measure.unit)));
     }
@@ -64,6 +77,9 @@ pub fn facts(cell: &CellAnalysis) -> Vec<(String, String)> {
 }
 
 fn named(measure: &Measure) -> &'static str {
+    if measure.metric.starts_with("rate_search") {
+        return "Within goal";
+    }
     match measure.unit {
         Unit::Bits | Unit::Datagrams => "Received",
         Unit::Transactions => "Answered",

@@ -3,7 +3,7 @@
 
 use vioperf_analysis::measure::{Measure, Unit};
 use vioperf_analysis::result::{CellAnalysis, Metric, Percentile};
-use vioperf_analysis::wording::three_digits;
+use vioperf_analysis::wording::{percent, three_digits};
 use vioperf_model::workload::{Direction, Workload, WorkloadKind};
 
 use super::values::{NO_VALUE, mean, whole};
@@ -48,6 +48,16 @@ fn is_packet_rate(load: &Workload) -> bool {
 
 fn is_of_datagrams(load: &Workload) -> bool {
     is_udp_stream(load) || is_packet_rate(load)
+}
+
+fn is_search(load: &Workload) -> bool {
+    load.kind == WorkloadKind::RateSearch
+}
+
+/// Whether a goal that allows no loss stands beside the one that the load is measured by.
+fn has_non_drop_beside(load: &Workload) -> bool {
+    let goals = load.search.goals();
+    is_search(load) && goals.len() > 1 && goals.first().is_some_and(|goal| goal.as_f64() == 0.0)
 }
 
 fn is_request_response(load: &Workload) -> bool {
@@ -139,6 +149,39 @@ const ALL: &[Extra] = &[
             Some(&c.datagrams.as_ref()?.reordered)
         })
     },
+    Extra {
+        written: count_rate,
+        ..narrow(extra("search_upper_bound_per_second", "upper\nbound", is_search, |c| {
+            Some(&c.rate_search.as_ref()?.most_allowed()?.upper_bound_per_second)
+        }))
+    },
+    Extra {
+        written: count_rate,
+        ..narrow(extra("search_ndr_lower_bound_per_second", "NDR", has_non_drop_beside, |c| {
+            Some(&c.rate_search.as_ref()?.non_drop()?.lower_bound_per_second)
+        }))
+    },
+    Extra {
+        written: count_rate,
+        ..extra("search_ndr_upper_bound_per_second", "NDR upper\nbound", has_non_drop_beside, |c| {
+            Some(&c.rate_search.as_ref()?.non_drop()?.upper_bound_per_second)
+        })
+    },
+    Extra {
+        written: count_rate,
+        ..extra("search_throughput_per_second", "arrives\nof it", is_search, |c| {
+            Some(&c.rate_search.as_ref()?.most_allowed()?.throughput_per_second)
+        })
+    },
+    Extra {
+        written: count_rate,
+        ..extra("search_max_rate_per_second", "highest\ntried", is_search, |c| {
+            Some(&c.rate_search.as_ref()?.max_rate_per_second)
+        })
+    },
+    extra("search_percent_of_wire_rate", "% of\nwire", is_search, |c| {
+        Some(&c.rate_search.as_ref()?.percent_of_wire_rate)
+    }),
     extra("percent_of_wire_rate", "% of\nwire", is_packet_rate, |c| {
         Some(&c.datagrams.as_ref()?.percent_of_wire_rate)
     }),
@@ -254,6 +297,7 @@ pub fn explanations(cells: &[CellAnalysis], all: bool) -> Vec<String> {
             "Lost: numbers that never arrived, in percent of those sent; jitter: RFC 3550.".into(),
         ),
         Unit::Bits => {}
+        Unit::Datagrams if is_search(&first.workload) => said.extend(searched(first)),
         Unit::Datagrams => said.extend(lost_and_wire(cells, all)),
         Unit::Transactions => said.push(
             "Percentiles are means over trials, and told only where at least ten transactions of a \
@@ -262,6 +306,28 @@ pub fn explanations(cells: &[CellAnalysis], all: bool) -> Vec<String> {
         ),
     }
     said
+}
+
+/// What was searched for, and what the numbers beside the bounds are of.
+fn searched(cell: &CellAnalysis) -> Option<String> {
+    let search = cell.rate_search.as_ref()?;
+    let most = search.most_allowed()?;
+    let lost = if most.allowed_loss_percent == 0.0 {
+        "none".to_owned()
+    } else {
+        format!("no more than {}", percent(most.allowed_loss_percent))
+    };
+    let beside = if has_non_drop_beside(&cell.workload) {
+        " NDR: the same with none lost, its lower bound."
+    } else {
+        ""
+    };
+    Some(format!(
+        "Within goal ({}): the highest rate that was proved to lose {lost} of its datagrams (lower bound; \
+         draft-ietf-bmwg-mlrsearch); upper bound: the lowest that was proved to lose more.{beside} CPU and \
+         what comes of it are those of a probe at the lower bound.",
+        most.name
+    ))
 }
 
 /// What loss is, and how the wire's share is made up.

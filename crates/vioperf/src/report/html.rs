@@ -3,6 +3,7 @@
 
 mod chart;
 mod latency;
+mod search;
 mod tables;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
@@ -213,6 +214,7 @@ fn workload_section(workload: &Workload<'_>, number: usize) -> Markup {
             (latency::curve(workload, number))
             (tables::throughput(workload))
             (latency::table(workload))
+            (search::table(workload))
             (tables::cpu(workload))
             (tables::wire(workload))
         }
@@ -234,7 +236,8 @@ fn throughput_row(cell: &CellAnalysis) -> Row {
         (Some(_), Some(mean)) => format!("{} % of baseline", three_digits(mean)),
         (Some(kind), None) => values::kind(kind).into(),
     };
-    if let Some(lost) = lost.filter(|lost| *lost > 0.0) {
+    let is_loss_searched = cell.rate_search.is_some();
+    if let Some(lost) = lost.filter(|lost| *lost > 0.0 && !is_loss_searched) {
         note.push_str(&format!(", {} lost", percent(lost)));
     }
     Row {

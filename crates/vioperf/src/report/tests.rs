@@ -20,12 +20,13 @@ fn formats(analysis: &RunAnalysis) -> [(&'static str, String); 6] {
     ]
 }
 
-const KINDS: [WorkloadKind; 5] = [
+const KINDS: [WorkloadKind; 6] = [
     WorkloadKind::TcpStream,
     WorkloadKind::UdpStream,
     WorkloadKind::PacketRate,
     WorkloadKind::RequestResponse,
     WorkloadKind::ConnectRate,
+    WorkloadKind::RateSearch,
 ];
 
 fn analysed(synthetic: &Synthetic) -> RunAnalysis {

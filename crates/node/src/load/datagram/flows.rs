@@ -62,7 +62,7 @@ pub(super) fn tell_ends(flows: &[Outgoing]) {
 }
 
 /// What all flows of a load come to at their end.
-pub(super) fn sent(flows: &[Outgoing], streams: u16) -> LoadOutcome {
+pub(super) fn sent(flows: &[Outgoing], streams: u16, is_paced: bool) -> LoadOutcome {
     let mut each = vec![StreamOutcome::default(); usize::from(streams)];
     for flow in flows {
         if let Some(place) = each.get_mut(usize::from(flow.number)) {
@@ -70,5 +70,6 @@ pub(super) fn sent(flows: &[Outgoing], streams: u16) -> LoadOutcome {
         }
     }
     let socket_buffers = smallest_buffers(flows.iter().map(|flow| flow.socket.as_fd()));
-    LoadOutcome { streams: each, socket_buffers, ..LoadOutcome::default() }
+    let not_sent = is_paced.then(|| flows.iter().map(|flow| flow.not_sent).sum());
+    LoadOutcome { streams: each, socket_buffers, not_sent, ..LoadOutcome::default() }
 }

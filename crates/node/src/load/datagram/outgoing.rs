@@ -29,6 +29,8 @@ pub(in crate::load) struct Outgoing {
     pub(in crate::load) token: u64,
     pub(in crate::load) bytes: u64,
     pub(in crate::load) datagrams: u64,
+    /// Datagrams that were due but not sent in time.
+    pub(in crate::load) not_sent: u64,
     pub(in crate::load) over: bool,
     down_since: Option<Instant>,
     /// Send one message, then wait for its error. sendmmsg(2) that is cut short by an error swallows
@@ -61,6 +63,7 @@ impl Outgoing {
             token,
             bytes: 0,
             datagrams: 0,
+            not_sent: 0,
             over: false,
             down_since: None,
             careful: false,
@@ -150,6 +153,8 @@ pub(in crate::load) struct Sending<'a> {
     pub(in crate::load) control: &'a LoadControl,
     pub(in crate::load) counters: &'a ThreadCounters,
     pub(in crate::load) payload_bytes: usize,
+    /// Flows of the load, of all threads together.
+    pub(in crate::load) flows: u16,
     /// Datagrams of one message.
     pub(in crate::load) segments: usize,
 }

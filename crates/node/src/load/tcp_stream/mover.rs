@@ -155,7 +155,8 @@ impl Mover {
     fn go_by_the_clock(&mut self, rate: Rate, control: &LoadControl, counters: &ThreadCounters) {
         // By default a thread may be woken 50 us late. It can only fail by not being needed.
         let _ = set_timerslack(1);
-        let mut schedules = schedules(self.streams.len(), monotonic_ns(), rate);
+        let streams = self.streams.len();
+        let mut schedules = schedules(0..streams, streams, monotonic_ns(), rate);
         let mut queue: BinaryHeap<Reverse<(u64, usize)>> =
             schedules.iter().map(Schedule::next_ns).zip(0..).map(Reverse).collect();
         // What is still to be sent of each stream's current message.

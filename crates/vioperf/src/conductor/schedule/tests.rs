@@ -18,7 +18,7 @@ impl<F: FnMut(&Cell, usize) -> anyhow::Result<AttemptEnd>> Stage for Script<'_, 
         self.attempts.push(cell.id.to_string());
         self.clock.now.set(self.clock.now.get() + Duration::from_secs(2));
         let end = (self.play)(cell, self.attempts.len())?;
-        Ok(Attempt { end, guest: None, timeline: None, parties: vec![] })
+        Ok(Attempt { end, guest: None, timeline: None, parties: vec![], search: None })
     }
 }
 
