@@ -71,7 +71,7 @@ pub struct Workload {
     #[serde(default = "default_direction")]
     pub direction: Direction,
     /// Bytes handed to the kernel by one `send` call, and asked for by one `recv` (`tcp-stream`);
-    /// 128 KiB where absent.
+    /// 128 KiB where absent, 1 MiB with `send = "splice"`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message_size: Option<ByteSize>,
     /// `SO_SNDBUF`/`SO_RCVBUF` of every connection; absent leaves the kernel's auto-tuning on.
@@ -261,9 +261,14 @@ impl Workload {
         self.payload.map_or(default, ByteSize::as_bytes)
     }
 
-    /// Bytes of one `send` or `recv` of a `tcp-stream`: 128 KiB unless asked for otherwise.
+    /// Bytes of one `send` or `recv` of a `tcp-stream`: 128 KiB, or 1 MiB with `splice`, where nothing
+    /// is copied that would have to fit a cache, unless asked for otherwise.
     pub fn message_bytes(&self) -> ByteSize {
-        self.message_size.unwrap_or(ByteSize::from_kib(128))
+        let default = match self.send {
+            Some(SendWay::Splice) => ByteSize::from_mib(1),
+            _ => ByteSize::from_kib(128),
+        };
+        self.message_size.unwrap_or(default)
     }
 
     /// The load that keeps the path busy meanwhile, if one does.

@@ -1,14 +1,16 @@
 //! `vioperf test`: a load between this machine and one where `vioperf serve` runs.
 
+use std::net::IpAddr;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
 use vioperf_analysis::analyse;
+use vioperf_analysis::settling::Follower;
 use vioperf_model::plan::Plan;
 use vioperf_model::record::{Outcome, RunEnd, RunEnding, RunInfo, SCHEMA_VERSION, TrialRecord};
-use vioperf_model::scenario::Scenario;
+use vioperf_model::scenario::{IpVersion, Scenario};
 use vioperf_model::scenario_file::{self, Override};
 
 use crate::cli::TestArgs;
@@ -56,6 +58,10 @@ pub fn execute(args: &TestArgs, output: &Output) -> Result<ExitCode, Failure> {
 
     let connection = way.connect(&interrupt)?;
     scenario.testbed.mtu = connection.mtu;
+    scenario.testbed.ip = match connection.server.to_canonical() {
+        IpAddr::V4(_) => IpVersion::Ipv4,
+        IpAddr::V6(_) => IpVersion::Ipv6,
+    };
     let ends = Ends::greet(connection, &args.target.to_string(), &interrupt)?;
     let plan = Plan::new(&scenario, scenario.repeat.seed.unwrap_or(0));
     let mut info = run_info(&scenario, &plan);
@@ -77,6 +83,7 @@ pub fn execute(args: &TestArgs, output: &Output) -> Result<ExitCode, Failure> {
             interrupt: &interrupt,
             sequence: 0,
             never_ready: Vec::new(),
+            follower: scenario.repeat.goal.map(|goal| Follower::new(&plan, goal)),
         }
         .run()
     };
@@ -96,13 +103,13 @@ fn scenario(args: &TestArgs) -> Result<Scenario, Failure> {
         Override::flag("--workload", "workload", "kind", &args.workload),
         Override::option("--blocks", "repeat", "blocks", i64::from(args.blocks)),
         Override::option("--attempts", "repeat", "attempts", 1),
+        Override::option("the host", "testbed", "server", args.target.to_string()),
     ];
     changes.extend(args.options.overrides.iter().cloned());
     let mut scenario = scenario_file::parse("vioperf test", SCENARIO, &changes)
         .map_err(|error| Failure::Usage(error.into()))?;
-    let server = args.target.to_string();
+    let server = &args.target;
     scenario.question = format!("What does the network between this machine and {server} carry?");
-    scenario.testbed.server = Some(server);
     Ok(scenario)
 }
 

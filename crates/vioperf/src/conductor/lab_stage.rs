@@ -1,7 +1,7 @@
 //! The stage in earnest: a lab with a guest in it, kept standing from one trial to the next for as
 //! long as it serves.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -18,6 +18,7 @@ use vioperf_model::scenario::Reuse;
 use vioperf_model::wire::{InterfaceConfig, InterfaceSelector, WatchedProcess};
 use vioperf_model::workload::{Workload, WorkloadKind};
 
+use super::addresses;
 use super::hypervisor::{GuestFactory, milliseconds};
 use super::node_link::{NodeError, NodeLink, time_span};
 use super::schedule::{Attempt, AttemptEnd, Stage};
@@ -31,11 +32,6 @@ const NODE_START: Duration = Duration::from_secs(10);
 
 /// How long after a guest's channel closed it may take until QEMU is seen to have ended.
 const DEATH_SHOWS: Duration = Duration::from_secs(1);
-
-/// The lab's network is RFC 2544's range for benchmarks, which no real network uses.
-const PREFIX_LENGTH: u8 = 16;
-const PEER: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
-const SECOND: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 2);
 
 /// Where trials happen.
 pub struct LabStage<'a> {
@@ -182,7 +178,8 @@ fn nodes<'a>(standing: &'a mut Standing, cell: &Cell) -> Nodes<'a> {
 
 impl Standing {
     fn serves(&self, cell: &Cell) -> bool {
-        (self.built_for.switch, self.built_for.mtu) == (cell.switch, cell.mtu)
+        let of = |cell: &Cell| (cell.switch, cell.mtu, cell.ip);
+        of(&self.built_for) == of(cell)
     }
 
     fn console_tail(&self) -> Vec<String> {
@@ -226,7 +223,7 @@ impl LabStage<'_> {
             return Ok(Some(GuestSetup { origin: GuestOrigin::Reused, ready_ms: None }));
         }
         standing.guest = None;
-        let (guest, setup) = self.start_guest(&mut standing.lab, model, cell.mtu)?;
+        let (guest, setup) = self.start_guest(&mut standing.lab, model, cell)?;
         standing.guest = Some(guest);
         Ok(Some(setup))
     }
@@ -235,8 +232,9 @@ impl LabStage<'_> {
         &mut self,
         lab: &mut Lab,
         model: NicModel,
-        mtu: u32,
+        cell: &Cell,
     ) -> Result<(StandingGuest, GuestSetup), Failed> {
+        let mtu = cell.mtu;
         let factory = self.factory.as_ref().ok_or_else(|| Failed {
             reason: "the plan said that it needs no guest".into(),
             console_tail: Vec::new(),
@@ -252,13 +250,13 @@ impl LabStage<'_> {
             }
         };
         let mut guest = lab.start_guest(source, NicSpec { model, mtu, queues: 1 })?;
-        let address = guest_address(self.guests_started);
+        let address = addresses::of_guest(cell.ip, self.guests_started);
         self.guests_started = self.guests_started.wrapping_add(1);
         let timeout = factory.ready_timeout;
         let config = InterfaceConfig {
             interface: InterfaceSelector::Mac(guest.mac().to_string()),
             address,
-            prefix_length: PREFIX_LENGTH,
+            prefix_length: addresses::prefix_length(cell.ip),
             mtu,
             timeout: time_span(timeout),
         };
@@ -309,12 +307,6 @@ fn contradiction(model: NicModel, mtu: u32, facts: &InterfaceFacts) -> Option<St
     }
 }
 
-fn guest_address(number: u16) -> IpAddr {
-    // 198.18.1.1 to 198.18.250.250, then again: by then no neighbour entry is left.
-    let [high, low] = [number / 250 % 250, number % 250].map(|n| u8::try_from(n).unwrap_or(0));
-    IpAddr::V4(Ipv4Addr::new(198, 18, high + 1, low + 1))
-}
-
 fn unix_ns() -> u64 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
@@ -336,22 +328,21 @@ pub fn bring_up(sandbox: &Sandbox, cell: &Cell, interrupt: &Interrupt) -> Result
     };
     let lab = Lab::bring_up(sandbox, &spec).context("cannot bring the lab up")?;
     let host = NodeLink::greet("host", duplicate(&lab.observer.channel)?, NODE_START, interrupt)?;
-    let endpoint = |place: Place, channel: &UnixStream, address: Ipv4Addr| -> Result<Endpoint> {
+    let endpoint = |place: Place, channel: &UnixStream, address: IpAddr| -> Result<Endpoint> {
         let mut link =
             NodeLink::greet(&place.to_string(), duplicate(channel)?, NODE_START, interrupt)?;
         link.set_patience(Urgency::AfterTrial);
-        let address = IpAddr::V4(address);
         let interface = link.configure(InterfaceConfig {
             interface: InterfaceSelector::Name(ENDPOINT_INTERFACE.to_owned()),
             address,
-            prefix_length: PREFIX_LENGTH,
+            prefix_length: addresses::prefix_length(cell.ip),
             mtu: cell.mtu,
             timeout: time_span(NODE_START),
         })?;
         Ok(Endpoint { place, link, address, interface })
     };
-    let peer = endpoint(Place::Peer, &lab.peer.channel, PEER)?;
-    let second = endpoint(Place::Second, &lab.second.channel, SECOND)?;
+    let peer = endpoint(Place::Peer, &lab.peer.channel, addresses::peer(cell.ip))?;
+    let second = endpoint(Place::Second, &lab.second.channel, addresses::second(cell.ip))?;
     Ok(Standing { guest: None, peer, second, host, lab, built_for: cell.clone() })
 }
 
@@ -382,12 +373,5 @@ mod tests {
         assert!(reason.contains("bound the driver e1000") && reason.contains("needs virtio_net"));
         assert!(contradiction(virtio, 9000, &facts(Some("virtio_net"), 1500)).is_some());
         assert!(contradiction(virtio, 1500, &facts(None, 1500)).is_some());
-    }
-
-    #[test]
-    fn guests_in_a_row_have_different_addresses() {
-        let mut seen = std::collections::BTreeSet::new();
-        assert!((0..10_000).all(|number| seen.insert(guest_address(number))));
-        assert!(!seen.contains(&IpAddr::V4(PEER)) && !seen.contains(&IpAddr::V4(SECOND)));
     }
 }
