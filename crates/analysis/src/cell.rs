@@ -376,6 +376,7 @@ pub fn analyse_cell(
         direction: cell.workload.direction,
         workload: cell.workload.clone(),
         headline_metric: Measure::of(kind).metric,
+        settling: None,
         trials: TrialCounts { planned, completed, void: trials.void },
         receiver_bits_per_second: trials.metric(|r| &r.receiver_bits_per_second),
         both_ways: (cell.workload.direction == Direction::Both).then(|| BothWays {

@@ -78,7 +78,7 @@ pub struct Plan {
     pub seed: u64,
     /// All cells, baselines first, in the scenario's order.
     pub cells: Vec<Cell>,
-    /// The order of each block: indices into `cells`.
+    /// The order of each block: indices into `cells`. With a goal, of every block that may be measured.
     pub blocks: Vec<Vec<usize>>,
 }
 
@@ -115,7 +115,7 @@ impl Plan {
         let cells = cells(scenario);
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         let keep_groups = scenario.guest.reuse == Reuse::Group;
-        let blocks = (0..scenario.repeat.blocks)
+        let blocks = (0..scenario.repeat.blocks_at_most())
             .map(|_| {
                 if keep_groups { grouped(&cells, &mut random) } else { mixed(&cells, &mut random) }
             })

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::levels::Levels;
 use crate::nic::NicModel;
-use crate::units::{ByteSize, TimeSpan};
+use crate::units::{ByteSize, Ratio, TimeSpan};
 use crate::workload::{Background, Direction, Receivers, Transport, Workload, WorkloadKind};
 
 /// A whole scenario.
@@ -234,8 +234,19 @@ pub struct Factors {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Repeat {
-    /// Passes over all cells.
+    /// Passes over all cells; with a goal the least.
     pub blocks: u32,
+    /// Goes on until the 95 % interval of every cell's mean, and of its ratio to the baseline, is no
+    /// wider than this to either side. Absent: as many blocks as `blocks` says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub goal: Option<Ratio>,
+    /// With a goal: so many passes at most, 20 where absent, and never fewer than `blocks`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub most_blocks: Option<u32>,
+    /// With a goal: a cell that has reached it is not measured any more. Baselines always are, as
+    /// every ratio needs its own.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub stop_settled: bool,
     /// Seed of the order inside the blocks; absent draws one, and records it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
@@ -246,9 +257,30 @@ pub struct Repeat {
     pub attempts: u32,
 }
 
+/// Passes at most where a goal is given and nothing else said.
+const MOST_BLOCKS: u32 = 20;
+
+impl Repeat {
+    /// Passes over all cells at most.
+    pub fn blocks_at_most(&self) -> u32 {
+        match self.goal {
+            Some(_) => self.most_blocks.unwrap_or(MOST_BLOCKS).max(self.blocks),
+            None => self.blocks,
+        }
+    }
+}
+
 impl Default for Repeat {
     fn default() -> Self {
-        Self { blocks: 3, seed: None, budget: None, attempts: 2 }
+        Self {
+            blocks: 3,
+            goal: None,
+            most_blocks: None,
+            stop_settled: false,
+            seed: None,
+            budget: None,
+            attempts: 2,
+        }
     }
 }
 
@@ -284,6 +316,23 @@ impl Scenario {
             !(1..=1000).contains(&self.repeat.blocks),
             "repeat.blocks",
             "needs 1 to 1000 blocks; 3 are the least for an interval".into(),
+        );
+        check(
+            self.repeat.goal.is_some_and(|goal| !(0.000_1..=1.0).contains(&goal.as_f64())),
+            "repeat.goal",
+            "a goal is a part of the mean, from 0.01 % to 100 %".into(),
+        );
+        for (key, is_set) in [
+            ("repeat.most_blocks", self.repeat.most_blocks.is_some()),
+            ("repeat.stop_settled", self.repeat.stop_settled),
+        ] {
+            let message = "nothing settles without a goal: give repeat.goal, such as \"5 %\"";
+            check(is_set && self.repeat.goal.is_none(), key, message.into());
+        }
+        check(
+            self.repeat.most_blocks.is_some_and(|most| !(1..=1000).contains(&most)),
+            "repeat.most_blocks",
+            "needs 1 to 1000 blocks".into(),
         );
         check(
             !(1..=10).contains(&self.repeat.attempts),

@@ -26,6 +26,8 @@ use vioperf_model::wire::Role;
 use vioperf_model::workload::{Workload, WorkloadKind};
 
 pub(crate) use control::LoadControl;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) use udp_stream::hear_anything;
 
 /// One node's part in a load. Made ready by its constructor; dropping it stops and closes everything.
 pub(crate) trait Load {

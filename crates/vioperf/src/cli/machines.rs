@@ -57,7 +57,8 @@ pub struct ServeArgs {
 pub struct TestArgs {
     /// Where `vioperf serve` runs: HOST, HOST:PORT or [IPv6]:PORT
     pub target: Target,
-    /// The kind of load: tcp-stream, udp-stream, packet-rate, request-response or connect-rate
+    /// The kind of load: tcp-stream, udp-stream, packet-rate, request-response, connect-rate or
+    /// rate-search
     #[arg(short, long, value_name = "KIND", default_value = "tcp-stream")]
     pub workload: String,
     /// The options of the load
@@ -110,11 +111,17 @@ const HELP: &[(&str, &str)] = &[
     ("streams", "Parallel connections, or flows of datagrams [default: 1]"),
 ];
 
+/// `--socket-buffer`; of a key in a section of its own `--search-width`.
+fn long_name(key: &WorkloadKey) -> String {
+    let section = key.section.strip_prefix("workload").unwrap_or(&key.section);
+    format!("{section}.{}", key.name).trim_start_matches('.').replace(['_', '.'], "-")
+}
+
 fn option(key: &WorkloadKey) -> Arg {
     let help = HELP.iter().find(|(name, _)| *name == key.name).map(|(_, help)| *help);
     let help = help.unwrap_or(&key.help).replace('\n', " ").replace('`', "");
-    let arg = Arg::new(key.name.clone())
-        .long(key.name.replace('_', "-"))
+    let arg = Arg::new(long_name(key))
+        .long(long_name(key))
         .action(ArgAction::Set)
         .help(help)
         .help_heading("Options of the load")
@@ -143,9 +150,9 @@ impl Args for WorkloadOptions {
 impl FromArgMatches for WorkloadOptions {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let given = |key: &WorkloadKey| {
-            let value = matches.get_one::<String>(&key.name)?;
-            let flag = format!("--{}", key.name.replace('_', "-"));
-            Some(Override::flag(&flag, "workload", &key.name, value))
+            let name = long_name(key);
+            let value = matches.get_one::<String>(&name)?;
+            Some(Override::flag(&format!("--{name}"), &key.section, &key.name, value))
         };
         Ok(Self { overrides: workload_keys().iter().filter_map(given).collect() })
     }

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use anyhow::{Context, anyhow};
 use vioperf_analysis::analyse;
+use vioperf_analysis::settling::Follower;
 use vioperf_analysis::wording::count;
 use vioperf_lab::sandbox::{self, Entered, Sandbox};
 use vioperf_model::plan::{Costs, Plan};
@@ -70,11 +71,12 @@ pub fn execute(args: &RunArgs, output: &Output) -> Result<ExitCode, Failure> {
 }
 
 fn announce(scenario: &Scenario, plan: &Plan, costs: &Costs, output: &Output) {
+    let at_most = if scenario.repeat.goal.is_some() { "at most " } else { "" };
     output.note(format_args!(
-        "{}: {} x {} = {}, about {} (seed {})",
+        "{}: {} x {} = {at_most}{}, {at_most}about {} (seed {})",
         scenario.name,
         count(plan.cells.len(), "cell"),
-        count(plan.blocks.len(), "block"),
+        prepare::blocks(&scenario.repeat),
         count(plan.trial_count(), "trial"),
         spoken(plan.estimate(scenario.guest.reuse, costs)),
         plan.seed,
@@ -171,11 +173,13 @@ impl Session<'_> {
                 output,
                 first_trial: Instant::now(),
                 blocks,
+                may_settle: scenario.repeat.goal.is_some(),
             },
             clock: &RunClock { started },
             interrupt: self.interrupt,
             sequence: 0,
             never_ready: Vec::new(),
+            follower: scenario.repeat.goal.map(|goal| Follower::new(plan, goal)),
         }
         .run();
         output.status("");

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
 use vioperf_analysis::analyse;
+use vioperf_analysis::settling::Follower;
 use vioperf_model::plan::Plan;
 use vioperf_model::record::{Outcome, RunEnd, RunEnding, RunInfo, SCHEMA_VERSION, TrialRecord};
 use vioperf_model::scenario::{IpVersion, Scenario};
@@ -82,6 +83,7 @@ pub fn execute(args: &TestArgs, output: &Output) -> Result<ExitCode, Failure> {
             interrupt: &interrupt,
             sequence: 0,
             never_ready: Vec::new(),
+            follower: scenario.repeat.goal.map(|goal| Follower::new(&plan, goal)),
         }
         .run()
     };
