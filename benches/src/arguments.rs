@@ -7,7 +7,8 @@ use clap::Parser;
 /// Holds vioperf against its peers and writes what came out.
 #[derive(Debug, Parser)]
 pub struct Arguments {
-    /// Contests to hold, by the start of their names (`tcp`, `udp-18`, `sampling`); all where absent.
+    /// Contests to hold, by their names or the start of them (`tcp`, `udp-18`, `sampling`); all where
+    /// absent.
     #[arg(long, value_delimiter = ',')]
     pub contests: Vec<String>,
     /// Alternating runs of every finalist. Fewer than 7 are for trying the bench out.
@@ -16,8 +17,8 @@ pub struct Arguments {
     /// How long each run sends, in seconds.
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=60))]
     pub seconds: u16,
-    /// Peers that go from the heat into the final.
-    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=20))]
+    /// Peers, and modes of vioperf, that go from the heat into the final.
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=20))]
     pub finalists: u16,
     /// The page to write.
     #[arg(long, default_value = "docs/benchmarks.md")]
@@ -28,12 +29,8 @@ pub struct Arguments {
 }
 
 impl Arguments {
-    /// Whether a contest, or what stands beside the contests, was asked for by its name.
-    pub fn wants(&self, name: &str) -> bool {
-        self.contests.is_empty() || self.contests.iter().any(|start| name.starts_with(start))
-    }
-
     pub fn wants_sampling(&self) -> bool {
-        self.wants(crate::sampling::NAME)
+        let names = &self.contests;
+        names.is_empty() || names.iter().any(|start| crate::sampling::NAME.starts_with(start))
     }
 }

@@ -206,8 +206,13 @@ pub fn chosen(starts: &[String]) -> Result<Vec<&'static Contest>> {
             bail!("no contest's name starts with `{start}`; there are {}", names.join(", "));
         }
     }
+    // `tcp-1` is a name, and not the start of `tcp-16`.
+    let is_name = |start: &str| names().any(|name| name == start);
+    let fits = |start: &str, name: &str| {
+        if is_name(start) { name == start } else { name.starts_with(start) }
+    };
     let wanted = |contest: &&Contest| {
-        starts.is_empty() || starts.iter().any(|start| contest.name.starts_with(start.as_str()))
+        starts.is_empty() || starts.iter().any(|start| fits(start, contest.name))
     };
     Ok(ALL.iter().filter(wanted).collect())
 }
@@ -224,6 +229,7 @@ mod tests {
         };
         assert_eq!(names(&[]).len(), ALL.len());
         assert_eq!(names(&["udp", "conn"]), ["udp-18", "udp-1470", "connections"]);
+        assert_eq!(names(&["tcp-1"]), ["tcp-1"]);
         assert!(names(&["sampling"]).is_empty());
         let message = chosen(&["nonesuch".to_owned()]).unwrap_err().to_string();
         assert!(message.contains("tcp-1") && message.contains("sampling"), "{message}");

@@ -20,6 +20,8 @@ pub struct Entry {
     /// Whether the server ends after one client.
     pub server_ends: bool,
     pub client: CommandLine,
+    /// How long the client sends.
+    pub seconds: u16,
     pub read: Reader,
 }
 

@@ -55,8 +55,9 @@ fn bench(sandbox: &Sandbox, arguments: &Arguments) -> Result<()> {
     let contests = contests::chosen(&arguments.contests)?;
     let mut page = Page::begin(arguments, &tools)?;
     for contest in &contests {
+        let heat = tools.entries(contest, rounds::HEAT_SECONDS);
         let entries = tools.entries(contest, arguments.seconds);
-        let result = rounds::hold(&arena, contest, entries, arguments)?;
+        let result = rounds::hold(&arena, contest, heat.into_iter().zip(entries), arguments);
         page.add_contest(contest, &result)?;
     }
     if arguments.wants_sampling() {

@@ -23,8 +23,8 @@ vioperf and its peers side by side: `make bench` made this page. Every number on
 
 - **The path** is a veth pair between two network namespaces of one machine, as the kernel makes it: offloads on, MTU
   1500. Client and server share the machine's cores, so a tool that spends less on sending has more left for receiving.
-- **A heat, then a final.** Every tool runs once in every mode. vioperf and the best peers go into the final: rounds in
-  which each runs once, in an order that changes from round to round. Only the final counts.
+- **A heat, then a final.** Every tool runs once in every mode, for a second. The best peers and vioperf's best modes go
+  into the final: rounds in which each runs once, in an order that changes from round to round. Only the final counts.
 - **Ratios** are of medians: vioperf's best mode by the best peer's best mode. The interval holds 95 % of the ratios that
   come out when rounds are drawn with replacement.
 - **Throughput and rates** are the receiver's. **CPU s/GB** is user and system time of both ends' processes from their

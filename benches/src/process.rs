@@ -21,6 +21,8 @@ use crate::arena::{Arena, Side};
 
 /// How often a process that is waited for is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// How often its memory is.
+const LOOK_AT_MEMORY_EVERY: Duration = Duration::from_millis(150);
 /// How long a server may take until it listens.
 const LISTENS_WITHIN: Duration = Duration::from_secs(3);
 /// How long a server that ends by itself may take for it, and one that was told to.
@@ -31,13 +33,14 @@ const ENDS_WITHIN: Duration = Duration::from_millis(1500);
 pub struct CommandLine {
     pub program: PathBuf,
     pub arguments: Vec<String>,
+    pub environment: Vec<(&'static str, &'static str)>,
 }
 
 impl CommandLine {
     /// `arguments` are separated by white space.
     pub fn new(program: impl Into<PathBuf>, arguments: &str) -> Self {
         let arguments = arguments.split_whitespace().map(str::to_owned).collect();
-        Self { program: program.into(), arguments }
+        Self { program: program.into(), arguments, environment: Vec::new() }
     }
 }
 
@@ -45,6 +48,7 @@ impl fmt::Display for CommandLine {
     /// As one would type it, the program without its directory.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = self.program.file_name().unwrap_or(self.program.as_os_str());
+        self.environment.iter().try_for_each(|(key, value)| write!(f, "{key}={value} "))?;
         write!(f, "{}", name.to_string_lossy())?;
         self.arguments.iter().try_for_each(|argument| write!(f, " {argument}"))
     }
@@ -57,6 +61,8 @@ pub struct Running {
     output: File,
     errors: File,
     resident_peak_bytes: u64,
+    /// When its memory was looked at last.
+    looked: Option<Instant>,
     ended: bool,
 }
 
@@ -68,7 +74,8 @@ pub struct Ended {
     pub success: bool,
     /// User and system time of it and of every child that it waited for: wait4(2).
     pub cpu_seconds: f64,
-    /// The most memory it was seen to have resident: `VmHWM` of proc_pid_status(5).
+    /// The most memory that it, or one of its children, was seen to have resident: `VmHWM` of
+    /// proc_pid_status(5).
     pub resident_peak_bytes: u64,
 }
 
@@ -79,6 +86,7 @@ impl Running {
         let errors = tempfile::tempfile().with_context(failed)?;
         let mut command = Command::new(&line.program);
         command.args(line.arguments.iter().map(OsStr::new));
+        command.envs(line.environment.iter().copied());
         command.stdin(Stdio::null());
         command.stdout(output.try_clone().with_context(failed)?);
         command.stderr(errors.try_clone().with_context(failed)?);
@@ -93,7 +101,7 @@ impl Running {
         let child = command.spawn().with_context(failed)?;
         let pid = Pid::from_raw(child.id().cast_signed());
         let name = line.to_string();
-        Ok(Self { name, pid, output, errors, resident_peak_bytes: 0, ended: false })
+        Ok(Self { name, pid, output, errors, resident_peak_bytes: 0, looked: None, ended: false })
     }
 
     /// Waits until something in its namespace listens on `port`.
@@ -149,8 +157,12 @@ impl Running {
     }
 
     fn poll(&mut self) -> Result<Option<Ended>> {
-        let seen = resident_peak_bytes(self.pid).unwrap_or(0);
-        self.resident_peak_bytes = self.resident_peak_bytes.max(seen);
+        // Rarely: it costs time that the contenders could use. The peak only ever grows.
+        if self.looked.is_none_or(|looked| looked.elapsed() > LOOK_AT_MEMORY_EVERY) {
+            self.looked = Some(Instant::now());
+            let seen = family(self.pid).into_iter().filter_map(resident_peak_bytes).max();
+            self.resident_peak_bytes = self.resident_peak_bytes.max(seen.unwrap_or(0));
+        }
         let (mut status, mut usage) = (0, MaybeUninit::<libc::rusage>::zeroed());
         // SAFETY: both pointers are to memory of the right size; `rusage` is plain data, valid as
         // zeroes.
@@ -205,10 +217,33 @@ fn text(file: &mut File) -> Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
+/// A process and all that come from it, among those of the sandbox.
+fn family(ancestor: Pid) -> Vec<Pid> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let parents: Vec<(Pid, Pid)> = entries
+        .filter_map(|entry| {
+            let pid = Pid::from_raw(entry.file_name().to_str()?.parse().ok()?);
+            Some((pid, Pid::from_raw(status_field(pid, "PPid:")?.parse().ok()?)))
+        })
+        .collect();
+    let mut found = vec![ancestor];
+    let mut next = 0;
+    while let Some(parent) = found.get(next).copied() {
+        next += 1;
+        let children = parents.iter().filter(|(_, its_parent)| *its_parent == parent);
+        found.extend(children.map(|(pid, _)| *pid));
+    }
+    found
+}
+
 fn resident_peak_bytes(pid: Pid) -> Option<u64> {
+    let text = status_field(pid, "VmHWM:")?;
+    Some(text.strip_suffix(" kB")?.parse::<u64>().ok()? << 10)
+}
+
+fn status_field(pid: Pid, key: &str) -> Option<String> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
-    Some(line.trim().strip_suffix(" kB")?.parse::<u64>().ok()? << 10)
+    Some(status.lines().find_map(|line| line.strip_prefix(key))?.trim().to_owned())
 }
 
 /// Whether a TCP or UDP socket in the namespace of `pid` is bound to `port` and waits (states 0A and

@@ -14,6 +14,9 @@ use crate::process::Running;
 /// How long a client may take beside the time that it was told to send for.
 const GRACE: Duration = Duration::from_secs(8);
 
+/// How long everybody sends in the heat.
+pub const HEAT_SECONDS: u16 = 1;
+
 /// An entry and its runs.
 pub struct Contender {
     pub entry: Entry,
@@ -31,19 +34,18 @@ impl Contender {
     }
 }
 
-/// Holds a contest. Entries that fail are kept with the reason; what fails in the final is tried
-/// again once in its round, then it is out.
+/// Holds a contest between entries, each as it is in the heat and in the final. Those that fail are
+/// kept with the reason; what fails in the final is tried again once in its round, then it is out.
 pub fn hold(
     arena: &Arena,
     contest: &Contest,
-    entries: Vec<Entry>,
+    entries: impl Iterator<Item = (Entry, Entry)>,
     arguments: &Arguments,
-) -> Result<Vec<Contender>> {
-    eprintln!("{}: {}, {} entries", contest.name, contest.title, entries.len());
+) -> Vec<Contender> {
+    eprintln!("{}: {}", contest.name, contest.title);
     let mut contenders: Vec<Contender> = entries
-        .into_iter()
-        .map(|entry| {
-            let heat = run(arena, &entry, arguments).map_err(|error| format!("{error:#}"));
+        .map(|(heat, entry)| {
+            let heat = run(arena, &heat).map_err(|error| format!("{error:#}"));
             tell(&entry, contest, "heat", &heat);
             Contender { entry, heat, finals: Vec::new() }
         })
@@ -58,9 +60,7 @@ pub fn hold(
         let mut out = Vec::new();
         for index in &finalists {
             let Some(contender) = contenders.get_mut(*index) else { continue };
-            let again = |_| run(arena, &contender.entry, arguments);
-            let outcome = run(arena, &contender.entry, arguments).or_else(again);
-            match outcome {
+            match run(arena, &contender.entry).or_else(|_| run(arena, &contender.entry)) {
                 Ok(run) => contender.finals.push(run),
                 Err(error) => {
                     contender.finals.clear();
@@ -73,7 +73,7 @@ pub fn hold(
         finalists.retain(|index| !out.contains(index));
         eprintln!("{}: round {} of {}", contest.name, round + 1, arguments.runs);
     }
-    Ok(contenders)
+    contenders
 }
 
 fn tell(entry: &Entry, contest: &Contest, stage: &str, outcome: &Result<Run, String>) {
@@ -89,47 +89,54 @@ fn decisive(contest: &Contest) -> Metric {
     contest.bars.first().map_or(Metric::Throughput, |bar| bar.metric)
 }
 
-/// Who goes into the final: vioperf in all modes, and of each class the best peers of the heat, by
-/// the first bar's metric; and by every other metric of a bar the best one.
+/// Who goes into the final: for every bar the best of vioperf's modes and the best peers of the heat,
+/// of the bar's classes and by its metric: some (`--finalists`) by the first bar of each class, one by
+/// the others.
 fn choose(contenders: &[Contender], contest: &Contest, at_most: usize) -> Vec<usize> {
-    let ran = |contender: &Contender| contender.heat.is_ok();
     let mut chosen: Vec<usize> = Vec::new();
-    let mut add = |index: usize| {
-        if !chosen.contains(&index) {
-            chosen.push(index);
+    let mut seated: Vec<(bool, Class)> = Vec::new();
+    for bar in contest.bars {
+        for (ours, class) in [(true, bar.ours), (false, bar.theirs)] {
+            let first = !seated.contains(&(ours, class));
+            seated.push((ours, class));
+            let seats = match (ours, first) {
+                (_, true) if class == Class::Ordinary => at_most,
+                _ => 1,
+            };
+            for index in best(contenders, bar.metric, ours, class).into_iter().take(seats) {
+                if !chosen.contains(&index) {
+                    chosen.push(index);
+                }
+            }
         }
-    };
-    for (index, contender) in contenders.iter().enumerate() {
-        if contender.entry.ours && ran(contender) {
-            add(index);
-        }
-    }
-    for (place, bar) in contest.bars.iter().enumerate() {
-        let mut peers: Vec<(usize, f64)> = contenders
-            .iter()
-            .enumerate()
-            .filter(|(_, contender)| !contender.entry.ours && contender.entry.class == bar.theirs)
-            .filter_map(|(index, contender)| {
-                Some((index, contender.heat.as_ref().ok()?.value(bar.metric)?))
-            })
-            .collect();
-        peers.sort_by(|(_, one), (_, other)| one.total_cmp(other));
-        if bar.metric.more_is_better() {
-            peers.reverse();
-        }
-        let seats = if place == 0 || bar.theirs == Class::Joined { at_most } else { 1 };
-        peers.into_iter().take(seats).for_each(|(index, _)| add(index));
     }
     chosen
 }
 
+/// vioperf's modes, or the peers, of a class, the best in the heat first.
+fn best(contenders: &[Contender], metric: Metric, ours: bool, class: Class) -> Vec<usize> {
+    let mut found: Vec<(usize, f64)> = contenders
+        .iter()
+        .enumerate()
+        .filter(|(_, contender)| contender.entry.ours == ours && contender.entry.class == class)
+        .filter_map(|(index, contender)| {
+            Some((index, contender.heat.as_ref().ok()?.value(metric)?))
+        })
+        .collect();
+    found.sort_by(|(_, one), (_, other)| one.total_cmp(other));
+    if metric.more_is_better() {
+        found.reverse();
+    }
+    found.into_iter().map(|(index, _)| index).collect()
+}
+
 /// One run: server, client, and what both cost.
-fn run(arena: &Arena, entry: &Entry, arguments: &Arguments) -> Result<Run> {
+fn run(arena: &Arena, entry: &Entry) -> Result<Run> {
     let before = CoreTime::now();
     let mut server = Running::start(arena, Side::Server, &entry.server)?;
     server.await_listening(entry.port)?;
     let mut client = Running::start(arena, Side::Client, &entry.client)?;
-    let client = client.wait(Duration::from_secs(u64::from(arguments.seconds)) + GRACE)?;
+    let client = client.wait(Duration::from_secs(u64::from(entry.seconds)) + GRACE)?;
     let server = server.finish(entry.server_ends)?;
     let meanwhile = CoreTime::now().since(before);
     if !client.success {

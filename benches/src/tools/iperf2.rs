@@ -25,7 +25,15 @@ impl Iperf2 {
         Some(Self { program, version })
     }
 
-    fn entry(&self, mode: String, server: &str, client: &str, datagram: u16) -> Entry {
+    fn entry(
+        &self,
+        seconds: u16,
+        mode: String,
+        server: &str,
+        client: &str,
+        datagram: u16,
+    ) -> Entry {
+        let client = &format!("{client} -t {seconds}");
         let read = move |outputs: &Outputs<'_>| read(outputs.server, datagram);
         Entry {
             tool: self.name(),
@@ -36,6 +44,7 @@ impl Iperf2 {
             port: PORT,
             server_ends: false,
             client: CommandLine::new(&self.program, client),
+            seconds,
             read: Box::new(read),
         }
     }
@@ -49,14 +58,14 @@ impl Peer for Iperf2 {
     fn entries(&self, load: Load, seconds: u16) -> Vec<Entry> {
         match load {
             Load::TcpStreams(streams) => {
-                let client = format!("-c {SERVER} -t {seconds} -P {streams}");
-                vec![self.entry(String::new(), "-s -y C", &client, 0)]
+                let client = format!("-c {SERVER} -P {streams}");
+                vec![self.entry(seconds, String::new(), "-s -y C", &client, 0)]
             }
             Load::Datagrams(bytes) => {
                 let size = bytes.max(SMALLEST_DATAGRAM);
-                let client = format!("-c {SERVER} -u -b 100g -l {size} -t {seconds}");
+                let client = format!("-c {SERVER} -u -b 100g -l {size}");
                 let mode = if size == bytes { String::new() } else { format!("({size} bytes)") };
-                vec![self.entry(mode, "-s -u -y C", &client, size)]
+                vec![self.entry(seconds, mode, "-s -u -y C", &client, size)]
             }
             Load::Requests(..) | Load::Latency(..) | Load::Connections => Vec::new(),
         }

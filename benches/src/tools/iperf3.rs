@@ -43,6 +43,7 @@ impl Iperf3 {
             port: PORT,
             server_ends: true,
             client: CommandLine::new(&self.program, &client),
+            seconds,
             read: Box::new(read),
         }
     }

@@ -37,6 +37,7 @@ impl Neper {
             port: CONTROL_PORT,
             server_ends: true,
             client: CommandLine::new(&path, &format!("-c -H {SERVER} {both}")),
+            seconds,
             read,
         }
     }

@@ -38,6 +38,7 @@ impl Netperf {
             port: PORT,
             server_ends: false,
             client: CommandLine::new(&self.program, &client),
+            seconds,
             read,
         }
     }

@@ -24,7 +24,8 @@ impl Nuttcp {
         Some(Self { version: version.to_owned(), program })
     }
 
-    fn entry(&self, mode: &str, client: &str, datagram: u16) -> Entry {
+    fn entry(&self, seconds: u16, mode: &str, client: &str, datagram: u16) -> Entry {
+        let client = &format!("-t -T {seconds} {client} {mode} -fparse {SERVER}");
         let read = move |outputs: &Outputs<'_>| read(outputs.client, datagram);
         Entry {
             tool: self.name(),
@@ -35,6 +36,7 @@ impl Nuttcp {
             port: PORT,
             server_ends: false,
             client: CommandLine::new(&self.program, client),
+            seconds,
             read: Box::new(read),
         }
     }
@@ -48,15 +50,12 @@ impl Peer for Nuttcp {
     fn entries(&self, load: Load, seconds: u16) -> Vec<Entry> {
         match load {
             Load::TcpStreams(streams) => {
-                let client = format!("-t -T {seconds} -N{streams} -fparse {SERVER}");
-                vec![self.entry("", &client, 0)]
+                let client = format!("-N{streams}");
+                vec![self.entry(seconds, "", &client, 0)]
             }
             Load::Datagrams(bytes) => {
-                let entry = |mode: &str| {
-                    let client =
-                        format!("-t -u -l{bytes} -R0 -T {seconds} {mode} -fparse {SERVER}");
-                    self.entry(mode, &client, bytes)
-                };
+                let entry =
+                    |mode: &str| self.entry(seconds, mode, &format!("-u -l{bytes} -R0"), bytes);
                 vec![entry(""), entry("-w4m")]
             }
             Load::Requests(..) | Load::Latency(..) | Load::Connections => Vec::new(),

@@ -50,6 +50,7 @@ impl Peer for Sockperf {
             port: PORT,
             server_ends: false,
             client: CommandLine::new(&self.program, &client),
+            seconds,
             read: Box::new(|outputs| read(outputs.client)),
         }]
     }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use vioperf_model::plan::{Cell, CellId, Plan};
 use vioperf_model::record::{Outcome, Party, Place, TrialRecord};
 use vioperf_model::sample::InterfaceFacts;
+use vioperf_model::scenario::IpVersion;
 use vioperf_model::workload::{Direction, Workload, WorkloadKind};
 
 use crate::between;
@@ -247,9 +248,12 @@ fn datagrams(cell: &Cell, trials: &CellTrials<'_>) -> Datagrams {
         duplicated: trials.metric(|r| &r.datagrams.duplicated),
         reordered: trials.metric(|r| &r.datagrams.reordered),
         jitter_us: trials.metric(|r| &r.datagrams.jitter_us),
-        // Labs speak IPv4.
-        bytes_on_wire: bytes_on_wire(payload_bytes, false, u64::from(cell.mtu))
-            .filter(|_| !cell.workload.segmentation),
+        bytes_on_wire: bytes_on_wire(
+            payload_bytes,
+            cell.ip == IpVersion::Ipv6,
+            u64::from(cell.mtu),
+        )
+        .filter(|_| !cell.workload.segmentation),
         percent_of_wire_rate: trials.metric(|r| &r.datagrams.percent_of_wire_rate),
         service_demand: DatagramDemand {
             host_ns: trials.metric_of(demand(0)),
@@ -367,10 +371,12 @@ pub fn analyse_cell(
         is_baseline: cell.is_baseline(),
         switch: cell.switch,
         mtu_bytes: cell.mtu,
+        ip: cell.ip,
         streams: cell.workload.streams,
         direction: cell.workload.direction,
         workload: cell.workload.clone(),
         headline_metric: Measure::of(kind).metric,
+        settling: None,
         trials: TrialCounts { planned, completed, void: trials.void },
         receiver_bits_per_second: trials.metric(|r| &r.receiver_bits_per_second),
         both_ways: (cell.workload.direction == Direction::Both).then(|| BothWays {

@@ -18,6 +18,7 @@ mod scatter;
 mod stolen;
 mod timeouts;
 mod too_few_trials;
+mod unsettled;
 mod vcpu_saturated;
 mod void;
 
@@ -51,6 +52,7 @@ const RULES: &[Rule] = &[
     void::check,
     loads::check,
     too_few_trials::check,
+    unsettled::check,
     scatter::check,
     machine_busy::check,
     stolen::check,

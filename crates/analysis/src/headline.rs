@@ -2,10 +2,11 @@
 //! not bear.
 
 use vioperf_model::nic::NicKind;
-use vioperf_model::record::RunInfo;
+use vioperf_model::record::{Outcome, RunInfo, TrialRecord};
 use vioperf_model::workload::Direction;
 
 use crate::measure::{Measure, Unit};
+use crate::rates::headline;
 use crate::result::{CellAnalysis, Ranked, RankedWorkload, Summary};
 use crate::wording::{count, direction, percent, three_digits};
 
@@ -19,7 +20,11 @@ pub fn notice(run: &RunInfo) -> Option<String> {
 }
 
 /// What was measured between two machines.
-pub fn between_machines(cells: &[CellAnalysis]) -> Vec<String> {
+pub fn between_machines(
+    run: &RunInfo,
+    cells: &[CellAnalysis],
+    trials: &[TrialRecord],
+) -> Vec<String> {
     let sentence = |cell: &CellAnalysis| {
         let measure = cell.measure();
         let (server, rate) = (&cell.path, cell.headline().mean());
@@ -47,7 +52,22 @@ pub fn between_machines(cells: &[CellAnalysis]) -> Vec<String> {
             (_, Direction::FromGuest) => format!("{rate} arrived here from {server}{lost}."),
         }
     };
-    cells.iter().map(sentence).collect()
+    cells.iter().map(sentence).chain(trials.iter().filter_map(|t| cut_short(run, t))).collect()
+}
+
+/// How far a trial came that does not count.
+fn cut_short(run: &RunInfo, trial: &TrialRecord) -> Option<String> {
+    let Outcome::Void { reason, .. } = &trial.outcome else { return None };
+    let timeline = trial.timeline.as_ref()?;
+    let ns = timeline.measured_until_ns.saturating_sub(timeline.measured_from_ns);
+    let workload = &run.plan.cell(&trial.cell)?.workload;
+    let measure = Measure::of(workload.kind);
+    let rate = match headline(trial, workload) {
+        Ok(rate) => measure.unit.text(rate),
+        Err(reason) => format!("no rate ({reason})"),
+    };
+    let reason = reason.trim_end_matches('.');
+    Some(format!("It ended after {:.1} s: {reason}; until then {rate}.", ns as f64 / 1e9))
 }
 
 /// The answer, the advice first.

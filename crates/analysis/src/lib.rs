@@ -19,6 +19,7 @@ mod ranking;
 pub mod rate_search;
 mod rates;
 pub mod result;
+pub mod settling;
 mod statistics;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
@@ -28,15 +29,17 @@ pub mod wording;
 
 use std::collections::BTreeMap;
 
-use vioperf_model::plan::Plan;
-use vioperf_model::record::{Outcome, RunInfo, TrialRecord};
+use vioperf_model::record::{Outcome, RunEnding, RunInfo, TrialRecord};
+use vioperf_model::units::Ratio;
 
 use crate::cell::{CellTrials, analyse_cell, trials_by_cell};
-use crate::result::{ANALYSIS_SCHEMA_VERSION, CellAnalysis, RunAnalysis, VoidTrial};
+use crate::result::{
+    ANALYSIS_SCHEMA_VERSION, CellAnalysis, Metric, RunAnalysis, Settling, VoidTrial,
+};
 
 /// Analyses a run: as it was recorded, in any order, whole or not.
 pub fn analyse(run: &RunInfo, trials: &[TrialRecord]) -> RunAnalysis {
-    let cells = analyse_cells(&run.plan, trials);
+    let cells = analyse_cells(run, trials);
     let ranking = ranking::rank(&run.plan, &cells);
     let void_trials = void_trials(trials);
     let evidence = diagnose::Evidence { run, trials, cells: &cells, void_trials: &void_trials };
@@ -46,7 +49,7 @@ pub fn analyse(run: &RunInfo, trials: &[TrialRecord]) -> RunAnalysis {
         schema_version: ANALYSIS_SCHEMA_VERSION,
         question: run.scenario.question.clone(),
         headline: match run.scenario.testbed.server {
-            Some(_) => headline::between_machines(&cells),
+            Some(_) => headline::between_machines(run, &cells, trials),
             None => headline::sentences(run, &ranking),
         },
         ranking,
@@ -57,20 +60,43 @@ pub fn analyse(run: &RunInfo, trials: &[TrialRecord]) -> RunAnalysis {
     }
 }
 
-fn analyse_cells(plan: &Plan, trials: &[TrialRecord]) -> Vec<CellAnalysis> {
+fn analyse_cells(run: &RunInfo, trials: &[TrialRecord]) -> Vec<CellAnalysis> {
+    let plan = &run.plan;
     let by_cell = trials_by_cell(plan, trials);
     let none = CellTrials::default();
+    let goal = run.scenario.repeat.goal;
     let mut planned: BTreeMap<usize, u32> = BTreeMap::new();
-    for index in plan.blocks.iter().flatten() {
+    for index in plan.blocks.iter().take(blocks_wanted(run, trials)).flatten() {
         let times = planned.entry(*index).or_default();
         *times = times.saturating_add(1);
     }
     let analyse = |(index, cell): (usize, &vioperf_model::plan::Cell)| {
         let baseline = cell.baseline.as_ref().and_then(|id| by_cell.get(id));
         let planned = planned.get(&index).copied().unwrap_or(0);
-        analyse_cell(cell, planned, by_cell.get(&cell.id).unwrap_or(&none), baseline)
+        let mut analysed =
+            analyse_cell(cell, planned, by_cell.get(&cell.id).unwrap_or(&none), baseline);
+        analysed.settling = goal.map(|goal| settling(&analysed, goal));
+        let is_settled = analysed.settling.is_some_and(|settling| settling.is_settled);
+        if is_settled && run.scenario.repeat.stop_settled {
+            analysed.trials.planned = analysed.trials.completed;
+        }
+        analysed
     };
     plan.cells.iter().enumerate().map(analyse).collect()
+}
+
+fn settling(cell: &CellAnalysis, goal: Ratio) -> Settling {
+    let values =
+        |metric: &Metric| metric.values.iter().map(|trial| trial.value).collect::<Vec<_>>();
+    let percents = (!cell.is_baseline).then(|| values(&cell.percent_of_baseline));
+    settling::judge(&values(cell.headline()), percents.as_deref(), goal)
+}
+
+/// Blocks that the run was to measure: all of the plan, unless it had settled before.
+pub(crate) fn blocks_wanted(run: &RunInfo, trials: &[TrialRecord]) -> usize {
+    let settled = run.ended.as_ref().is_some_and(|end| end.how == RunEnding::Settled);
+    let begun = trials.iter().map(|trial| trial.block as usize + 1).max().unwrap_or(0);
+    if settled { begun } else { run.plan.blocks.len() }
 }
 
 fn void_trials(trials: &[TrialRecord]) -> Vec<VoidTrial> {

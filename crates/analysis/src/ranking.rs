@@ -5,21 +5,21 @@ use std::collections::BTreeMap;
 
 use vioperf_model::nic::NicModel;
 use vioperf_model::plan::{Cell, Plan};
-use vioperf_model::scenario::SwitchKind;
+use vioperf_model::scenario::{IpVersion, SwitchKind};
 
 use crate::measure::Better;
 use crate::result::{CellAnalysis, Comparison, Metric, Ranked, RankedWorkload, TrialValue};
 use crate::statistics::{summarise, summarise_ratios};
 use crate::wording;
 
-type Path = (NicModel, SwitchKind, u32);
+type Path = (NicModel, SwitchKind, u32, IpVersion);
 
 /// The paths, best first; those that lack a workload come last, since they were not asked the same.
 pub fn rank(plan: &Plan, cells: &[CellAnalysis]) -> Vec<Ranked> {
     let mut paths: Vec<(Path, Vec<&CellAnalysis>)> = Vec::new();
     for (cell, analysed) in plan.cells.iter().zip(cells) {
         let Some(nic) = cell.nic else { continue };
-        let path = (nic, cell.switch, cell.mtu);
+        let path = (nic, cell.switch, cell.mtu, cell.ip);
         match paths.iter_mut().find(|(known, _)| *known == path) {
             Some((_, group)) => group.push(analysed),
             None => paths.push((path, vec![analysed])),
@@ -48,7 +48,7 @@ fn by_score(a: &Ranked, b: &Ranked, better: Better) -> Ordering {
 }
 
 fn ranked(plan: &Plan, path: &Path, group: &[&CellAnalysis]) -> Ranked {
-    let (nic, switch, mtu) = path;
+    let (nic, switch, mtu, ip) = path;
     let varies = |differs: fn(&Cell, &Cell) -> bool| {
         plan.cells.first().is_some_and(|first| plan.cells.iter().any(|cell| differs(cell, first)))
     };
@@ -58,6 +58,9 @@ fn ranked(plan: &Plan, path: &Path, group: &[&CellAnalysis]) -> Ranked {
     }
     if varies(|a, b| a.mtu != b.mtu) {
         name.push_str(&format!(", MTU {mtu}"));
+    }
+    if varies(|a, b| a.ip != b.ip) {
+        name.push_str(&format!(", {ip}"));
     }
     Ranked {
         path: name,

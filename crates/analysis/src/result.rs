@@ -13,7 +13,7 @@ use vioperf_model::nic::NicKind;
 use vioperf_model::plan::CellId;
 use vioperf_model::record::{Place, RunInfo};
 use vioperf_model::sample::InterfaceFacts;
-use vioperf_model::scenario::SwitchKind;
+use vioperf_model::scenario::{IpVersion, SwitchKind};
 use vioperf_model::workload::{Direction, Workload};
 
 use crate::measure::Measure;
@@ -117,6 +117,21 @@ pub struct Interval {
     pub high: f64,
 }
 
+/// How far a cell is from the scenario's goal.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
+pub struct Settling {
+    /// How wide the 95 % intervals of the headline metric and of its part of the baseline's may be, to
+    /// either side.
+    pub goal_percent: f64,
+    /// How wide the wider of them is; absent of fewer than two trials.
+    pub half_width_percent: Option<f64>,
+    /// Whether that is within the goal, of at least three trials.
+    pub is_settled: bool,
+    /// So many more trials of the same scatter would reach it; absent where that cannot be told, or
+    /// are more than anybody would wait for.
+    pub further_trials: Option<u32>,
+}
+
 /// One combination of factor levels and what was measured of it.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct CellAnalysis {
@@ -132,6 +147,8 @@ pub struct CellAnalysis {
     pub switch: SwitchKind,
     /// MTU of the path.
     pub mtu_bytes: u32,
+    /// What carries the load.
+    pub ip: IpVersion,
     /// Parallel connections.
     pub streams: u16,
     /// Which way the payload goes.
@@ -143,6 +160,9 @@ pub struct CellAnalysis {
     pub headline_metric: &'static str,
     /// How often it was tried.
     pub trials: TrialCounts,
+    /// How far it is from the scenario's goal; absent where there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub settling: Option<Settling>,
     /// Payload that arrived at the receiver.
     pub receiver_bits_per_second: Metric,
     /// The same of each way, where payload goes both ways at once.

@@ -11,8 +11,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::levels::Levels;
 use crate::nic::NicModel;
-use crate::scenario::{Reuse, Scenario, SwitchKind};
-use crate::workload::{Direction, Workload};
+use crate::scenario::{IpVersion, Reuse, Scenario, SwitchKind};
+use crate::units::ByteSize;
+use crate::workload::{Direction, Workload, WorkloadKind};
 
 /// The name of a cell: its levels, joined by slashes (`virtio/4-streams/to-guest`).
 #[derive(
@@ -38,6 +39,9 @@ pub struct Cell {
     pub switch: SwitchKind,
     /// MTU of the path in bytes.
     pub mtu: u32,
+    /// What carries the load.
+    #[serde(default)]
+    pub ip: IpVersion,
     /// The load.
     pub workload: Workload,
     /// The baseline it is compared with; absent for a baseline.
@@ -55,7 +59,8 @@ impl Cell {
 
     /// Whether one testbed, guest included, can serve both cells one after the other.
     pub fn shares_testbed_with(&self, other: &Self) -> bool {
-        (self.nic, self.switch, self.mtu) == (other.nic, other.switch, other.mtu)
+        let of = |cell: &Self| (cell.nic, cell.switch, cell.mtu, cell.ip);
+        of(self) == of(other)
     }
 
     /// What the cell's path is called in reports: the NIC model, the machine at the other end, or
@@ -73,7 +78,7 @@ pub struct Plan {
     pub seed: u64,
     /// All cells, baselines first, in the scenario's order.
     pub cells: Vec<Cell>,
-    /// The order of each block: indices into `cells`.
+    /// The order of each block: indices into `cells`. With a goal, of every block that may be measured.
     pub blocks: Vec<Vec<usize>>,
 }
 
@@ -107,10 +112,10 @@ impl Costs {
 impl Plan {
     /// Expands `scenario`; the order of every block follows from `seed` alone.
     pub fn new(scenario: &Scenario, seed: u64) -> Self {
-        let cells = expand(scenario);
+        let cells = cells(scenario);
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         let keep_groups = scenario.guest.reuse == Reuse::Group;
-        let blocks = (0..scenario.repeat.blocks)
+        let blocks = (0..scenario.repeat.blocks_at_most())
             .map(|_| {
                 if keep_groups { grouped(&cells, &mut random) } else { mixed(&cells, &mut random) }
             })
@@ -168,7 +173,7 @@ impl Plan {
 }
 
 /// Every combination of levels; the factors that concern the guest alone do not multiply baselines.
-fn expand(scenario: &Scenario) -> Vec<Cell> {
+pub(crate) fn cells(scenario: &Scenario) -> Vec<Cell> {
     let factors = &scenario.factors;
     let paths = std::iter::once(None).chain(factors.nic.as_slice().iter().copied().map(Some));
     let workloads = workloads(scenario);
@@ -176,8 +181,9 @@ fn expand(scenario: &Scenario) -> Vec<Cell> {
     for nic in paths {
         for switch in factors.switch.or(scenario.testbed.switch) {
             for mtu in factors.mtu.or(scenario.testbed.mtu) {
-                for workload in &workloads {
-                    cells.push(cell(scenario, nic, switch, mtu, workload.clone()));
+                for ip in factors.ip.or(scenario.testbed.ip) {
+                    let path = Path { nic, switch, mtu, ip };
+                    cells.extend(workloads.iter().map(|load| cell(scenario, path, load.clone())));
                 }
             }
         }
@@ -214,13 +220,18 @@ fn vary<T: Clone>(all: &mut Vec<Workload>, levels: &Levels<T>, set: impl Fn(&mut
         .collect();
 }
 
-fn cell(
-    scenario: &Scenario,
+/// What a load takes its way through.
+#[derive(Clone, Copy)]
+struct Path {
     nic: Option<NicModel>,
     switch: SwitchKind,
     mtu: u32,
-    workload: Workload,
-) -> Cell {
+    ip: IpVersion,
+}
+
+fn cell(scenario: &Scenario, path: Path, workload: Workload) -> Cell {
+    let Path { nic, switch, mtu, ip } = path;
+    let workload = fitted(workload, ip);
     let factors = &scenario.factors;
     // Only what varies is part of the name; the path and the load's shape always are.
     let mut levels = Vec::new();
@@ -229,6 +240,9 @@ fn cell(
     }
     if factors.mtu.as_slice().len() > 1 {
         levels.push(format!("mtu-{mtu}"));
+    }
+    if factors.ip.as_slice().len() > 1 {
+        levels.push(ip.to_string());
     }
     levels.extend(
         workload.transport.filter(|_| !factors.transport.is_empty()).map(|l| l.to_string()),
@@ -255,7 +269,20 @@ fn cell(
     let baseline = nic.map(|_| id("baseline"));
     let server = scenario.testbed.server.clone();
     let path = server.as_deref().unwrap_or(nic.map_or("baseline", NicModel::name));
-    Cell { id: id(path), nic, switch, mtu, workload, baseline, server }
+    Cell { id: id(path), nic, switch, mtu, ip, workload, baseline, server }
+}
+
+/// What is sent where nobody said how much: the longer header of IPv6 takes its room.
+fn fitted(mut workload: Workload, ip: IpVersion) -> Workload {
+    if workload.payload.is_none()
+        && workload.kind == WorkloadKind::UdpStream
+        && ip == IpVersion::Ipv6
+    {
+        let more = ip.header_bytes() - IpVersion::Ipv4.header_bytes();
+        let payload = workload.payload_bytes() - u64::from(more);
+        workload.payload = Some(ByteSize::from_bytes(payload));
+    }
+    workload
 }
 
 fn mixed(cells: &[Cell], random: &mut ChaCha8Rng) -> Vec<usize> {
@@ -304,6 +331,36 @@ mod tests {
             assert!(baseline.is_baseline());
             assert_eq!(baseline.workload, cell.workload);
         }
+    }
+
+    #[test]
+    fn protocols_are_told_apart_and_each_has_its_baseline() {
+        let mut scenario = scenario("group");
+        scenario.factors.ip = Levels::from(vec![IpVersion::Ipv4, IpVersion::Ipv6]);
+        let plan = Plan::new(&scenario, 1);
+        assert_eq!(plan.cells.len(), 2 * (4 + 12));
+        for cell in &plan.cells {
+            let baseline = cell.baseline.as_ref().map(|id| plan.cell(id).unwrap());
+            assert!(baseline.is_none_or(|baseline| baseline.ip == cell.ip));
+            assert!(cell.id.0.contains(&cell.ip.to_string()), "{}", cell.id);
+        }
+    }
+
+    #[test]
+    fn datagrams_fit_into_the_packets_of_every_path() {
+        let text = "name = \"s\"\nquestion = \"q\"\n[workload]\nkind = \"udp-stream\"\n";
+        let with = |set: &[&str]| {
+            let set: Vec<_> = set.iter().map(|set| set.parse().unwrap()).collect();
+            scenario_file::parse("s", text, &set)
+        };
+        let plan = Plan::new(&with(&["ip=ipv4,ipv6"]).unwrap(), 1);
+        let payloads = plan.cells.iter().map(|cell| cell.workload.payload_bytes());
+        assert_eq!(payloads.collect::<Vec<_>>(), [1470, 1450]);
+        let message = with(&["ip=ipv6", "payload=1472 B"]).unwrap_err().to_string();
+        assert!(message.contains("1452 B is the most over ipv6"), "{message}");
+        assert!(with(&["payload=1472 B"]).is_ok());
+        let message = with(&["ip=ipv6", "mtu=1279", "payload=18 B"]).unwrap_err().to_string();
+        assert!(message.contains("1280"), "{message}");
     }
 
     #[test]

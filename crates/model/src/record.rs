@@ -118,6 +118,8 @@ pub struct RunEnd {
 pub enum RunEnding {
     /// Every block was measured.
     Completed,
+    /// Every cell's interval had reached the scenario's goal before the most blocks were measured.
+    Settled,
     /// The time budget did not allow a further block.
     BudgetUsed,
     /// A signal or Ctrl-C.

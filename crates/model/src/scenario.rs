@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::levels::Levels;
 use crate::nic::NicModel;
-use crate::units::{ByteSize, TimeSpan};
-use crate::workload::{Background, Direction, Receivers, Transport, Workload};
+use crate::units::{ByteSize, Ratio, TimeSpan};
+use crate::workload::{Background, Direction, Receivers, Transport, Workload, WorkloadKind};
 
 /// A whole scenario.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -43,6 +43,8 @@ pub struct Testbed {
     pub switch: SwitchKind,
     /// MTU of every link of the path, in bytes.
     pub mtu: u32,
+    /// Which Internet protocol carries the load.
+    pub ip: IpVersion,
     /// The machine at the other end, where `vioperf serve` runs (`vioperf test` writes it): then there
     /// is no lab, and switch and guest are without meaning. The far end is what directions call the
     /// guest.
@@ -52,7 +54,7 @@ pub struct Testbed {
 
 impl Default for Testbed {
     fn default() -> Self {
-        Self { switch: SwitchKind::Bridge, mtu: 1500, server: None }
+        Self { switch: SwitchKind::Bridge, mtu: 1500, ip: IpVersion::Ipv4, server: None }
     }
 }
 
@@ -70,6 +72,49 @@ impl fmt::Display for SwitchKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::Bridge => "bridge",
+        })
+    }
+}
+
+/// The Internet protocols.
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    Default,
+    PartialEq,
+    Eq,
+    Hash,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum IpVersion {
+    /// Version 4 (RFC 791).
+    #[default]
+    Ipv4,
+    /// Version 6 (RFC 8200): a header of 20 bytes more.
+    Ipv6,
+}
+
+impl IpVersion {
+    /// Bytes of its header, without options or extensions.
+    pub fn header_bytes(self) -> u32 {
+        match self {
+            Self::Ipv4 => 20,
+            Self::Ipv6 => 40,
+        }
+    }
+}
+
+impl fmt::Display for IpVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Ipv4 => "ipv4",
+            Self::Ipv6 => "ipv6",
         })
     }
 }
@@ -145,6 +190,8 @@ pub enum Reuse {
     None,
 }
 
+const UDP_HEADER_BYTES: u32 = 8;
+
 /// x86 keeps 2047 bytes of its command line (`COMMAND_LINE_SIZE`); the rest is vioperf's own.
 const MAX_KERNEL_ARGUMENTS_BYTES: usize = 1800;
 
@@ -178,14 +225,28 @@ pub struct Factors {
     /// MTUs in bytes.
     #[serde(skip_serializing_if = "Levels::is_empty")]
     pub mtu: Levels<u32>,
+    /// Internet protocols.
+    #[serde(skip_serializing_if = "Levels::is_empty")]
+    pub ip: Levels<IpVersion>,
 }
 
 /// How often a scenario is measured.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Repeat {
-    /// Passes over all cells.
+    /// Passes over all cells; with a goal the least.
     pub blocks: u32,
+    /// Goes on until the 95 % interval of every cell's mean, and of its ratio to the baseline, is no
+    /// wider than this to either side. Absent: as many blocks as `blocks` says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub goal: Option<Ratio>,
+    /// With a goal: so many passes at most, 20 where absent, and never fewer than `blocks`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub most_blocks: Option<u32>,
+    /// With a goal: a cell that has reached it is not measured any more. Baselines always are, as
+    /// every ratio needs its own.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub stop_settled: bool,
     /// Seed of the order inside the blocks; absent draws one, and records it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
@@ -196,9 +257,30 @@ pub struct Repeat {
     pub attempts: u32,
 }
 
+/// Passes at most where a goal is given and nothing else said.
+const MOST_BLOCKS: u32 = 20;
+
+impl Repeat {
+    /// Passes over all cells at most.
+    pub fn blocks_at_most(&self) -> u32 {
+        match self.goal {
+            Some(_) => self.most_blocks.unwrap_or(MOST_BLOCKS).max(self.blocks),
+            None => self.blocks,
+        }
+    }
+}
+
 impl Default for Repeat {
     fn default() -> Self {
-        Self { blocks: 3, seed: None, budget: None, attempts: 2 }
+        Self {
+            blocks: 3,
+            goal: None,
+            most_blocks: None,
+            stop_settled: false,
+            seed: None,
+            budget: None,
+            attempts: 2,
+        }
     }
 }
 
@@ -229,10 +311,28 @@ impl Scenario {
         );
         self.check_testbed(&mut check);
         self.check_workload(&mut check);
+        self.check_datagrams(&mut check);
         check(
             !(1..=1000).contains(&self.repeat.blocks),
             "repeat.blocks",
             "needs 1 to 1000 blocks; 3 are the least for an interval".into(),
+        );
+        check(
+            self.repeat.goal.is_some_and(|goal| !(0.000_1..=1.0).contains(&goal.as_f64())),
+            "repeat.goal",
+            "a goal is a part of the mean, from 0.01 % to 100 %".into(),
+        );
+        for (key, is_set) in [
+            ("repeat.most_blocks", self.repeat.most_blocks.is_some()),
+            ("repeat.stop_settled", self.repeat.stop_settled),
+        ] {
+            let message = "nothing settles without a goal: give repeat.goal, such as \"5 %\"";
+            check(is_set && self.repeat.goal.is_none(), key, message.into());
+        }
+        check(
+            self.repeat.most_blocks.is_some_and(|most| !(1..=1000).contains(&most)),
+            "repeat.most_blocks",
+            "needs 1 to 1000 blocks".into(),
         );
         check(
             !(1..=10).contains(&self.repeat.attempts),
@@ -247,6 +347,12 @@ impl Scenario {
         for mtu in mtus.iter().filter(|mtu| !(576..=65_521).contains(*mtu)) {
             let key = if self.factors.mtu.is_empty() { "testbed.mtu" } else { "factors.mtu" };
             check(true, key, format!("an MTU of {mtu} is not between 576 and 65521 bytes"));
+        }
+        let over_ipv6 = self.factors.ip.or(self.testbed.ip).contains(&IpVersion::Ipv6);
+        for mtu in mtus.iter().filter(|mtu| over_ipv6 && (576..1280).contains(*mtu)) {
+            let key = if self.factors.mtu.is_empty() { "testbed.mtu" } else { "factors.mtu" };
+            let message = "IPv6 needs an MTU of at least 1280 bytes (RFC 8200, section 5)";
+            check(true, key, format!("an MTU of {mtu} is too little: {message}"));
         }
         check(
             self.testbed.server.is_some() && !self.factors.nic.is_empty(),
@@ -291,10 +397,34 @@ impl Scenario {
             ("factors.background", factors.background.repeated().map(ToString::to_string)),
             ("factors.switch", factors.switch.repeated().map(ToString::to_string)),
             ("factors.mtu", factors.mtu.repeated().map(ToString::to_string)),
+            ("factors.ip", factors.ip.repeated().map(ToString::to_string)),
         ];
         for (key, level) in repeated {
             let level = level.unwrap_or_default();
             check(!level.is_empty(), key, format!("the level {level} is listed twice"));
+        }
+    }
+
+    /// No datagram is sent in pieces: each must fit into a packet of every path.
+    fn check_datagrams(&self, check: &mut impl FnMut(bool, &'static str, String)) {
+        let mut said = Vec::new();
+        for cell in crate::plan::cells(self) {
+            use WorkloadKind::{PacketRate, RateSearch, UdpStream};
+            let kinds = [UdpStream, PacketRate, RateSearch];
+            // The path between two machines is the nodes' to know.
+            if cell.server.is_some() || !kinds.contains(&cell.workload.kind) {
+                continue;
+            }
+            let room = cell.mtu.saturating_sub(cell.ip.header_bytes() + UDP_HEADER_BYTES);
+            let payload = cell.workload.payload_bytes();
+            let message = format!(
+                "{payload} B do not fit into a packet: {room} B is the most over {} with an MTU of {}",
+                cell.ip, cell.mtu
+            );
+            if payload > u64::from(room) && !said.contains(&message) {
+                check(true, self.written_at("workload.payload"), message.clone());
+                said.push(message);
+            }
         }
     }
 

@@ -399,6 +399,19 @@ mod tests {
 
     proptest::proptest! {
         #[test]
+        fn almost_a_scenario_never_panics(edits in crate::testing::edits()) {
+            let damaged = crate::testing::mutated(SCENARIO.as_bytes(), &edits);
+            let text = String::from_utf8_lossy(&damaged);
+            match parse("x", &text, &[]) {
+                Ok(scenario) => {
+                    let plan = crate::plan::Plan::new(&scenario, 1);
+                    proptest::prop_assert_eq!(plan.blocks.len(), scenario.repeat.blocks as usize);
+                }
+                Err(error) => proptest::prop_assert!(!error.to_string().is_empty()),
+            }
+        }
+
+        #[test]
         fn never_panics(text in "(?s).{0,60}") {
             let _ = parse("x", &text, &[]);
             let _ = text.parse::<Override>();

@@ -317,6 +317,44 @@ mod tests {
 
     proptest! {
         #[test]
+        fn almost_a_message_never_panics(which in 0_usize..4, edits in crate::testing::edits()) {
+            let config = InterfaceConfig {
+                interface: InterfaceSelector::Name("eth0".into()),
+                address: "192.0.2.1".parse().unwrap(),
+                prefix_length: 24,
+                mtu: 1500,
+                timeout: TimeSpan::from_millis(5),
+            };
+            let prepare = Prepare {
+                role: Role::Sender { peer: "[2001:db8::1]:5".parse().unwrap() },
+                workload: Box::new(Workload::new(crate::workload::WorkloadKind::UdpStream)),
+                sample_interval: TimeSpan::from_millis(100),
+                processes: vec![WatchedProcess { label: "qemu".into(), pid: 1 }],
+                deadline: TimeSpan::from_millis(1000),
+            };
+            let requests = [
+                Request::Hello { version: 1 },
+                Request::ConfigureInterface(config),
+                Request::Prepare(prepare),
+                Request::Collect { from_sample: 7 },
+            ];
+            let mut frame = Vec::new();
+            write_frame(&mut frame, &requests[which]).unwrap();
+            let damaged = crate::testing::mutated(&frame, &edits);
+            if let Ok(request) = read_frame::<Request>(&mut damaged.as_slice()) {
+                let mut again = Vec::new();
+                write_frame(&mut again, &request).unwrap();
+                prop_assert_eq!(read_frame::<Request>(&mut again.as_slice()).unwrap(), request);
+            }
+            // The length is right, what it measures is not.
+            let body = crate::testing::mutated(&frame[4..], &edits);
+            let length = u32::try_from(body.len()).unwrap().to_be_bytes();
+            let whole = [length.as_slice(), &body].concat();
+            let _ = read_frame::<Request>(&mut whole.as_slice());
+            let _ = read_frame::<Response>(&mut whole.as_slice());
+        }
+
+        #[test]
         fn hostile_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
             let _ = read_frame::<Request>(&mut bytes.as_slice());
             let _ = read_frame::<Response>(&mut bytes.as_slice());

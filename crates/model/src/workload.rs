@@ -71,7 +71,7 @@ pub struct Workload {
     #[serde(default = "default_direction")]
     pub direction: Direction,
     /// Bytes handed to the kernel by one `send` call, and asked for by one `recv` (`tcp-stream`);
-    /// 128 KiB where absent.
+    /// 128 KiB where absent, 1 MiB with `send = "splice"`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message_size: Option<ByteSize>,
     /// `SO_SNDBUF`/`SO_RCVBUF` of every connection; absent leaves the kernel's auto-tuning on.
@@ -185,7 +185,9 @@ pub struct Workload {
 /// An option of a workload, as a key of a scenario.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkloadKey {
-    /// Its name (`socket_buffer`, `search.width`).
+    /// The section that it stands in (`workload`, `workload.search`).
+    pub section: String,
+    /// Its name there (`socket_buffer`).
     pub name: String,
     /// What it is, as its documentation says.
     pub help: String,
@@ -200,22 +202,25 @@ pub fn workload_keys() -> Vec<WorkloadKey> {
         .with(|settings| settings.inline_subschemas = true)
         .into_generator();
     let mut keys = Vec::new();
-    collect_keys("", &generator.into_root_schema_for::<Workload>().to_value(), &mut keys);
+    collect_keys("workload", &generator.into_root_schema_for::<Workload>().to_value(), &mut keys);
     keys.retain(|key| key.name != "kind");
     keys
 }
 
-fn collect_keys(table: &str, schema: &serde_json::Value, keys: &mut Vec<WorkloadKey>) {
+fn collect_keys(section: &str, schema: &serde_json::Value, keys: &mut Vec<WorkloadKey>) {
     let properties = schema.get("properties").and_then(serde_json::Value::as_object);
     for (name, property) in properties.into_iter().flatten() {
-        let name = format!("{table}{name}");
         if property.get("properties").is_some() {
-            collect_keys(&format!("{name}."), property, keys);
+            collect_keys(&format!("{section}.{name}"), property, keys);
             continue;
         }
         let text = |key: &str| property.get(key).and_then(serde_json::Value::as_str);
-        let help = text("description").unwrap_or_default().to_owned();
-        keys.push(WorkloadKey { name, help, is_switch: text("type") == Some("boolean") });
+        keys.push(WorkloadKey {
+            section: section.to_owned(),
+            name: name.clone(),
+            help: text("description").unwrap_or_default().to_owned(),
+            is_switch: text("type") == Some("boolean"),
+        });
     }
 }
 
@@ -270,9 +275,14 @@ impl Workload {
         self.payload.map_or(default, ByteSize::as_bytes)
     }
 
-    /// Bytes of one `send` or `recv` of a `tcp-stream`: 128 KiB unless asked for otherwise.
+    /// Bytes of one `send` or `recv` of a `tcp-stream`: 128 KiB, or 1 MiB with `splice`, where nothing
+    /// is copied that would have to fit a cache, unless asked for otherwise.
     pub fn message_bytes(&self) -> ByteSize {
-        self.message_size.unwrap_or(ByteSize::from_kib(128))
+        let default = match self.send {
+            Some(SendWay::Splice) => ByteSize::from_mib(1),
+            _ => ByteSize::from_kib(128),
+        };
+        self.message_size.unwrap_or(default)
     }
 
     /// The load that keeps the path busy meanwhile, if one does.

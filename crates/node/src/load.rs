@@ -26,6 +26,8 @@ use vioperf_model::wire::{Role, Spread};
 use vioperf_model::workload::{Workload, WorkloadKind};
 
 pub(crate) use control::LoadControl;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) use udp_stream::hear_anything;
 
 /// One node's part in a load. Made ready by its constructor; dropping it stops and closes everything.
 pub(crate) trait Load {
@@ -82,7 +84,7 @@ pub(crate) enum LoadError {
     Listen { address: IpAddr, source: io::Error },
     #[error(
         "cannot connect stream {number} of {streams} to {peer}: {source}; \
-         is the receiver ready and its network reachable from here?"
+         is the receiver ready, and does every firewall on the way let this port through?"
     )]
     Connect { peer: SocketAddr, number: usize, streams: usize, source: io::Error },
     #[error(
@@ -97,7 +99,7 @@ pub(crate) enum LoadError {
     MissingFlows { arrived: usize, streams: usize, waited: Duration },
     #[error(
         "nobody at {peer} answers for flow {number} of {streams}: {source}; is the receiver ready, \
-         for as many streams, and is its network reachable from here?"
+         for as many streams, and does every firewall on the way let this UDP port through?"
     )]
     NoAnswer { peer: SocketAddr, number: usize, streams: usize, source: io::Error },
     #[error(

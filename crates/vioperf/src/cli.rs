@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use vioperf_model::scenario_file::Override;
-use vioperf_model::units::TimeSpan;
+use vioperf_model::units::{Ratio, TimeSpan};
 
 pub use machines::{ServeArgs, TestArgs};
 
@@ -73,7 +73,11 @@ pub enum Command {
     Man(ManArgs),
     /// One end of the traffic, told what to do over standard input (started by vioperf itself)
     #[command(hide = true)]
-    Node,
+    Node {
+        /// The most bytes of memory it may take for data
+        #[arg(long)]
+        memory: Option<u64>,
+    },
 }
 
 /// Which scenario, and what is changed in it.
@@ -84,9 +88,16 @@ pub struct ScenarioArgs {
     /// Change a key of the scenario: `nic=virtio,e1000`, `workload.duration=10s`, `reuse=none`
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub overrides: Vec<Override>,
-    /// Passes over all cells [default: the scenario's]
+    /// Passes over all cells [default: the scenario's]; with --goal the least, else neither more nor
+    /// fewer
     #[arg(long, value_name = "N")]
     pub blocks: Option<u32>,
+    /// Measure until every cell's 95 % interval is no wider than this to either side, such as 2.5%
+    #[arg(long, value_name = "PERCENT")]
+    pub goal: Option<Ratio>,
+    /// With a goal: passes at most
+    #[arg(long, value_name = "N")]
+    pub most_blocks: Option<u32>,
     /// Begin no block that would not end within this time, such as 3m
     #[arg(long, value_name = "TIME")]
     pub budget: Option<TimeSpan>,

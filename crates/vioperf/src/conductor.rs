@@ -5,6 +5,7 @@
 //! node. The testbed itself comes from a [`schedule::Stage`], so that the scheduler is tested without a
 //! lab and without time passing.
 
+mod addresses;
 pub mod channel;
 pub mod hypervisor;
 pub mod lab_stage;

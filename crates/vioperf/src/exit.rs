@@ -50,8 +50,10 @@ impl<E: Into<anyhow::Error>> From<E> for Failure {
 /// The exit code of a run that ended so; `incomplete` when a cell has no trial that counts.
 pub fn run_code(how: &RunEnding, incomplete: bool) -> ExitCode {
     match how {
-        RunEnding::Completed | RunEnding::BudgetUsed if incomplete => ExitCode::from(INCOMPLETE),
-        RunEnding::Completed | RunEnding::BudgetUsed => ExitCode::SUCCESS,
+        RunEnding::Completed | RunEnding::Settled | RunEnding::BudgetUsed if incomplete => {
+            ExitCode::from(INCOMPLETE)
+        }
+        RunEnding::Completed | RunEnding::Settled | RunEnding::BudgetUsed => ExitCode::SUCCESS,
         RunEnding::Interrupted { signal } if signal == "SIGINT" => ExitCode::from(130),
         RunEnding::Interrupted { .. } => ExitCode::from(143),
         RunEnding::Failed { .. } => ExitCode::FAILURE,

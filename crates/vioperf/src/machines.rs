@@ -12,6 +12,7 @@ mod own_node;
 pub mod server;
 pub mod stage;
 mod target;
+pub mod tls;
 pub mod token;
 mod trial;
 

@@ -3,8 +3,9 @@
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::Path;
 
+use vioperf_analysis::wording::count;
 use vioperf_model::plan::{Costs, Plan};
-use vioperf_model::scenario::{Accel, Scenario};
+use vioperf_model::scenario::{Accel, Repeat, Scenario};
 use vioperf_model::scenario_file::Override;
 use vioperf_model::workload::WorkloadKind;
 
@@ -19,13 +20,33 @@ pub fn scenario(args: &ScenarioArgs) -> Result<Found, Failure> {
         overrides.extend(value.map(|value| Override::option(name, section, key, value)));
     };
     option("--blocks", "repeat", "blocks", args.blocks.map(Into::into));
+    option("--goal", "repeat", "goal", args.goal.map(|goal| goal.to_string().into()));
+    option("--most-blocks", "repeat", "most_blocks", args.most_blocks.map(Into::into));
     option("--budget", "repeat", "budget", args.budget.map(|span| span.to_string().into()));
     // TOML's integers are signed; a seed beyond them is no better than one within.
     let seed = args.seed.map(|seed| i64::try_from(seed & (u64::MAX >> 1)).unwrap_or(0));
     option("--seed", "repeat", "seed", seed.map(Into::into));
     option("--kernel", "guest", "kernel", args.kernel.clone().map(Into::into));
     option("--qemu", "guest", "qemu", args.qemu.clone().map(Into::into));
-    scenarios::find(&args.scenario, &overrides).map_err(Failure::Usage)
+    let mut found = scenarios::find(&args.scenario, &overrides).map_err(Failure::Usage)?;
+    let repeat = &mut found.scenario.repeat;
+    // Who asks for a number of blocks and no goal wants that number, whatever goal the scenario has.
+    let asks_for_more = args.goal.is_some() || args.most_blocks.is_some();
+    if repeat.goal.is_some() && !asks_for_more {
+        repeat.most_blocks = args.blocks.or(repeat.most_blocks);
+    }
+    Ok(found)
+}
+
+/// How many blocks a plan has (`3 blocks`, `3 to 20 blocks until settled within ± 5 %`).
+pub fn blocks(repeat: &Repeat) -> String {
+    let (least, most) = (repeat.blocks as usize, repeat.blocks_at_most() as usize);
+    match repeat.goal {
+        Some(goal) if least < most => {
+            format!("{least} to {} until settled within ± {goal}", count(most, "block"))
+        }
+        _ => count(least, "block"),
+    }
 }
 
 /// Expands the scenario, with its own seed or a drawn one.
@@ -45,9 +66,10 @@ pub fn likely_costs(accel: Accel) -> &'static Costs {
     if kvm { &Costs::KVM } else { &Costs::TCG }
 }
 
-/// How an estimate is meant: a search ends when it has found what it looks for.
-pub fn about(scenario: &Scenario) -> &'static str {
-    if scenario.workload.kind == WorkloadKind::RateSearch { "at most" } else { "about" }
+/// How an estimate is meant, before the number: what looks for something ends when it has found it.
+pub fn at_most(scenario: &Scenario) -> &'static str {
+    let searches = scenario.workload.kind == WorkloadKind::RateSearch;
+    if searches || scenario.repeat.goal.is_some() { "at most " } else { "" }
 }
 
 /// A duration as people say it.

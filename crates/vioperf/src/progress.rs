@@ -20,6 +20,8 @@ pub struct Recorder<'a> {
     pub first_trial: Instant,
     /// Blocks of the plan.
     pub blocks: usize,
+    /// Whether they may turn out to be fewer.
+    pub may_settle: bool,
 }
 
 impl Audience for Recorder<'_> {
@@ -29,9 +31,10 @@ impl Audience for Recorder<'_> {
         }
         let Position { block, done, total, cell, attempt } = *position;
         let again = if attempt > 1 { format!(", attempt {attempt}") } else { String::new() };
+        let at_most = if self.may_settle { "at most " } else { "" };
         let left = match (u32::try_from(done), u32::try_from(total - done)) {
             (Ok(done), Ok(left)) if done > 0 => {
-                format!(", {} left", spoken(self.first_trial.elapsed() / done * left))
+                format!(", {at_most}{} left", spoken(self.first_trial.elapsed() / done * left))
             }
             _ => String::new(),
         };

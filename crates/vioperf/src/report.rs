@@ -12,7 +12,7 @@ pub mod markdown;
 mod provenance;
 mod table;
 pub mod terminal;
-mod text;
+pub mod text;
 mod values;
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use super::{Evidence, about_run};
 use crate::result::{Finding, Severity};
 
 pub fn check(evidence: &Evidence<'_>) -> Vec<Finding> {
-    let planned = evidence.run.plan.blocks.len();
+    let planned = crate::blocks_wanted(evidence.run, evidence.trials);
     let last = evidence.trials.iter().map(|trial| trial.block).max();
     let begun = last.map_or(0, |block| u64::from(block) + 1);
     let blocks = format!("{begun} of {planned} blocks were begun");
@@ -14,7 +14,7 @@ pub fn check(evidence: &Evidence<'_>) -> Vec<Finding> {
         vec![about_run("ended-early", severity, title, &evidence, advice)]
     };
     match evidence.run.ended.as_ref().map(|end| &end.how) {
-        Some(RunEnding::Completed) => Vec::new(),
+        Some(RunEnding::Completed | RunEnding::Settled) => Vec::new(),
         Some(RunEnding::BudgetUsed) => early(
             Severity::Doubt,
             "The time budget ended the run",

@@ -13,7 +13,18 @@ pub fn check(evidence: &Evidence<'_>) -> Vec<Finding> {
     for trial in evidence.void_trials {
         *by_reason.entry(&trial.reason).or_default().entry(&trial.cell).or_default() += 1;
     }
-    by_reason.into_iter().map(|(reason, cells)| finding(reason, &cells)).collect()
+    let advice = match evidence.run.scenario.testbed.server {
+        None => {
+            "They count for nothing; each is listed with the last lines of its guest's console."
+        }
+        Some(_) => {
+            "It counts for nothing; what was measured until then is told above, if anything was."
+        }
+    };
+    by_reason
+        .into_iter()
+        .map(|(reason, cells)| Finding { advice: advice.into(), ..finding(reason, &cells) })
+        .collect()
 }
 
 fn finding(reason: &str, cells: &BTreeMap<&CellId, usize>) -> Finding {
@@ -26,8 +37,6 @@ fn finding(reason: &str, cells: &BTreeMap<&CellId, usize>) -> Finding {
         cells: named.iter().map(|(cell, _)| cell.clone()).collect(),
         title: format!("{} void: {reason}", if void == 1 { "1 trial is" } else { "Trials are" }),
         evidence: wording::cells(&named),
-        advice:
-            "They count for nothing; each is listed with the last lines of its guest's console."
-                .into(),
+        advice: String::new(),
     }
 }

@@ -132,6 +132,20 @@ fn numbered(datagram: &[u8]) -> Option<(u64, u64)> {
     Some((u64::from_be_bytes(*number), u64::from_be_bytes(*time)))
 }
 
+/// Hears a datagram as each place does that one may arrive at.
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) fn hear_anything(bytes: &[u8]) {
+    super::datagram::hello::hear_anything(bytes);
+    let mut sequence = Sequence::new(sequence::window_for(4));
+    for datagram in bytes.chunks(NUMBER_AT + 16) {
+        if let Some((number, time)) = numbered(datagram) {
+            sequence.arrive(number, Some((time, 1)));
+        }
+    }
+    sequence.end_at(u64::MAX);
+    let _ = sequence.outcome();
+}
+
 /// Follows the numbers of the flows that arrive at one thread.
 struct Numbered {
     token: u64,

@@ -4,10 +4,11 @@
 // Each test file uses its part of this.
 #![allow(dead_code)]
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
+use std::process::Command;
 use std::sync::mpsc::channel;
 use std::thread::{JoinHandle, sleep};
 use std::time::Duration;
@@ -103,6 +104,27 @@ impl Node {
         inside(&self.namespace, work)
     }
 
+    /// Runs a program in the node's network namespace; what it printed.
+    pub fn command(&self, line: &str) -> String {
+        let mut words = line.split_whitespace();
+        let program = words.next().unwrap();
+        let path = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default());
+        let output = self.inside(|| {
+            let output = Command::new(program).args(words).env("PATH", path).output();
+            output.unwrap_or_else(|error| {
+                panic!("cannot run {program}: {error}; `make setup` installs what tests need")
+            })
+        });
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{line}: {said}");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    /// Nothing but what is asked for shall be on its links: IPv6 talks by itself.
+    pub fn be_quiet(&self) {
+        self.inside(|| fs::write("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1").unwrap());
+    }
+
     /// Takes an interface down: the path is gone.
     pub fn take_down(&self, name: &str) {
         self.inside(|| {
@@ -144,7 +166,17 @@ pub const RECEIVER_ADDRESS: &str = "10.7.0.2";
 
 /// A sender and a receiver, and what they say of their ends of the veth pair between them.
 pub fn connected_pair() -> ([Node; 2], [InterfaceFacts; 2]) {
-    let mut nodes = [Node::start(), Node::start()];
+    connect([Node::start(), Node::start()])
+}
+
+/// The same, with nothing on the link that no node sends.
+pub fn quiet_pair() -> [Node; 2] {
+    let nodes = [Node::start(), Node::start()];
+    nodes.iter().for_each(Node::be_quiet);
+    connect(nodes).0
+}
+
+fn connect(mut nodes: [Node; 2]) -> ([Node; 2], [InterfaceFacts; 2]) {
     let ends = [("left", SENDER_ADDRESS), ("right", RECEIVER_ADDRESS)];
     let end = |at: usize| VethEnd {
         namespace: Some(NamespaceRef::Fd(nodes[at].namespace.as_fd())),

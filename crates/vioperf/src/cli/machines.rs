@@ -8,6 +8,7 @@ use vioperf_model::units::{BitRate, ByteSize, TimeSpan};
 use vioperf_model::workload::{WorkloadKey, workload_keys};
 
 use crate::machines::client::Target;
+use crate::machines::tls::Pin;
 
 /// Arguments of `serve`.
 #[derive(Debug, Args)]
@@ -22,6 +23,15 @@ pub struct ServeArgs {
     /// Make a file with a new token, for its owner alone, and end
     #[arg(long, value_name = "FILE", exclusive = true)]
     pub new_token: Option<PathBuf>,
+    /// Speak TLS on the control channel, with a certificate of its own whose fingerprint is printed
+    #[arg(long)]
+    pub tls: bool,
+    /// Keep that certificate in this PEM file, and make it if it is not there
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub tls_cert: Option<PathBuf>,
+    /// Its private key
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub tls_key: Option<PathBuf>,
     /// Clients served at once
     #[arg(long, value_name = "N", default_value_t = 4)]
     pub max_clients: u16,
@@ -60,6 +70,12 @@ pub struct TestArgs {
     /// The token that the server was started with; also taken from VIOPERF_TOKEN
     #[arg(long, value_name = "FILE")]
     pub token_file: Option<PathBuf>,
+    /// Speak TLS on the control channel; without --tls-pin the token shows that it is the server
+    #[arg(long)]
+    pub tls: bool,
+    /// Speak TLS with the server whose certificate has this fingerprint, which it prints
+    #[arg(long, value_name = "sha256:DIGITS")]
+    pub tls_pin: Option<Pin>,
     /// IPv4 only
     #[arg(short = '4', long, conflicts_with = "ipv6")]
     pub ipv4: bool,
@@ -95,16 +111,17 @@ const HELP: &[(&str, &str)] = &[
     ("streams", "Parallel connections, or flows of datagrams [default: 1]"),
 ];
 
-/// `search-width` for `search.width`.
-fn flag_of(key: &WorkloadKey) -> String {
-    key.name.replace(['_', '.'], "-")
+/// `--socket-buffer`; of a key in a section of its own `--search-width`.
+fn long_name(key: &WorkloadKey) -> String {
+    let section = key.section.strip_prefix("workload").unwrap_or(&key.section);
+    format!("{section}.{}", key.name).trim_start_matches('.').replace(['_', '.'], "-")
 }
 
 fn option(key: &WorkloadKey) -> Arg {
     let help = HELP.iter().find(|(name, _)| *name == key.name).map(|(_, help)| *help);
     let help = help.unwrap_or(&key.help).replace('\n', " ").replace('`', "");
-    let arg = Arg::new(key.name.clone())
-        .long(flag_of(key))
+    let arg = Arg::new(long_name(key))
+        .long(long_name(key))
         .action(ArgAction::Set)
         .help(help)
         .help_heading("Options of the load")
@@ -133,9 +150,9 @@ impl Args for WorkloadOptions {
 impl FromArgMatches for WorkloadOptions {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let given = |key: &WorkloadKey| {
-            let value = matches.get_one::<String>(&key.name)?;
-            let flag = format!("--{}", flag_of(key));
-            Some(Override::flag(&flag, "workload", &key.name, value))
+            let name = long_name(key);
+            let value = matches.get_one::<String>(&name)?;
+            Some(Override::flag(&format!("--{name}"), &key.section, &key.name, value))
         };
         Ok(Self { overrides: workload_keys().iter().filter_map(given).collect() })
     }

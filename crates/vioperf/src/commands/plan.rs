@@ -27,18 +27,20 @@ fn describe(scenario: &Scenario, plan: &Plan) -> Result<String, std::fmt::Error>
     let mut text = String::new();
     let costs = prepare::likely_costs(scenario.guest.accel);
     let estimate = plan.estimate(scenario.guest.reuse, costs);
+    let at_most = if scenario.repeat.goal.is_some() { "at most " } else { "" };
     let is_search = scenario.workload.kind == WorkloadKind::RateSearch;
     writeln!(text, "{}\n{}\n", scenario.name, scenario.question)?;
     writeln!(
         text,
-        "{} x {} = {} of {}{} + {} warm-up: {} {}",
+        "{} x {} = {}{} of {}{} + {} warm-up: {}about {}",
         count(plan.cells.len(), "cell"),
-        count(plan.blocks.len(), "block"),
+        prepare::blocks(&scenario.repeat),
+        at_most,
         count(plan.trial_count(), "trial"),
         if is_search { "at most " } else { "" },
         scenario.workload.duration,
         scenario.workload.warmup,
-        prepare::about(scenario),
+        prepare::at_most(scenario),
         prepare::spoken(estimate),
     )?;
     if let Some(budget) = scenario.repeat.budget {

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use anyhow::{Context, anyhow};
 use vioperf_analysis::analyse;
+use vioperf_analysis::settling::Follower;
 use vioperf_analysis::wording::count;
 use vioperf_lab::sandbox::{self, Entered, Sandbox};
 use vioperf_model::plan::{Costs, Plan};
@@ -70,13 +71,14 @@ pub fn execute(args: &RunArgs, output: &Output) -> Result<ExitCode, Failure> {
 }
 
 fn announce(scenario: &Scenario, plan: &Plan, costs: &Costs, output: &Output) {
+    let at_most = if scenario.repeat.goal.is_some() { "at most " } else { "" };
     output.note(format_args!(
-        "{}: {} x {} = {}, {} {} (seed {})",
+        "{}: {} x {} = {at_most}{}, {}about {} (seed {})",
         scenario.name,
         count(plan.cells.len(), "cell"),
-        count(plan.blocks.len(), "block"),
+        prepare::blocks(&scenario.repeat),
         count(plan.trial_count(), "trial"),
-        prepare::about(scenario),
+        prepare::at_most(scenario),
         spoken(plan.estimate(scenario.guest.reuse, costs)),
         plan.seed,
     ));
@@ -172,11 +174,13 @@ impl Session<'_> {
                 output,
                 first_trial: Instant::now(),
                 blocks,
+                may_settle: scenario.repeat.goal.is_some(),
             },
             clock: &RunClock { started },
             interrupt: self.interrupt,
             sequence: 0,
             never_ready: Vec::new(),
+            follower: scenario.repeat.goal.map(|goal| Follower::new(plan, goal)),
         }
         .run();
         output.status("");

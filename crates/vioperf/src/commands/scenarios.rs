@@ -9,8 +9,8 @@ use vioperf_model::plan::{Costs, Plan};
 use crate::cli::ScenariosArgs;
 use crate::exit::Failure;
 use crate::output::Output;
-use crate::scenarios;
 use crate::store::to_json;
+use crate::{prepare, scenarios};
 
 /// Lists the built-in scenarios.
 pub fn execute(args: &ScenariosArgs, output: &Output) -> Result<ExitCode, Failure> {
@@ -29,7 +29,7 @@ pub fn execute(args: &ScenariosArgs, output: &Output) -> Result<ExitCode, Failur
             scenario.name,
             scenario.question,
             count(plan.cells.len(), "cell"),
-            count(plan.blocks.len(), "block"),
+            prepare::blocks(&scenario.repeat),
         )?;
     }
     text.push_str("Run one with `vioperf run NAME`; see its order with `vioperf plan NAME`.\n");

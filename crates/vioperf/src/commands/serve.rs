@@ -10,6 +10,7 @@ use crate::exit::{Failure, run_code};
 use crate::interrupt::{Interrupt, signal_name};
 use crate::machines::DEFAULT_PORT;
 use crate::machines::server::{Config, limits::Limits, serve};
+use crate::machines::tls::Identity;
 use crate::machines::token::Token;
 use crate::output::Output;
 use vioperf_model::record::RunEnding;
@@ -34,6 +35,11 @@ pub fn execute(args: &ServeArgs, output: &Output) -> Result<ExitCode, Failure> {
              and give --token-file FILE to serve and test"
         )));
     }
+    let identity = match (&args.tls_cert, &args.tls_key) {
+        (Some(certificate), Some(key)) => Some(Identity::kept(certificate, key)?),
+        _ if args.tls => Some(Identity::fleeting()?),
+        _ => None,
+    };
     let listener = TcpListener::bind(address).with_context(|| {
         format!(
             "cannot listen on {address}; is that an address of this machine, and the port free?"
@@ -50,6 +56,7 @@ pub fn execute(args: &ServeArgs, output: &Output) -> Result<ExitCode, Failure> {
             memory: args.max_memory,
         },
         token,
+        identity,
     };
     let who = match &config.token {
         Some(_) => "those who know the token",
@@ -57,6 +64,9 @@ pub fn execute(args: &ServeArgs, output: &Output) -> Result<ExitCode, Failure> {
     };
     let address = listener.local_addr().unwrap_or(address);
     output.note(format_args!("listening on {address} for {who}"));
+    if let Some(identity) = &config.identity {
+        output.note(format_args!("clients give --tls-pin {}", identity.pin()));
+    }
     serve(&listener, config, &interrupt, output.clone())?;
     Ok(match interrupt.signal() {
         None => ExitCode::SUCCESS,

@@ -1,20 +1,22 @@
 //! `vioperf test`: a load between this machine and one where `vioperf serve` runs.
 
+use std::net::IpAddr;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use vioperf_analysis::analyse;
+use vioperf_analysis::settling::Follower;
 use vioperf_model::plan::Plan;
 use vioperf_model::record::{Outcome, RunEnd, RunEnding, RunInfo, SCHEMA_VERSION, TrialRecord};
-use vioperf_model::scenario::Scenario;
+use vioperf_model::scenario::{IpVersion, Scenario};
 use vioperf_model::scenario_file::{self, Override};
 
 use crate::cli::TestArgs;
 use crate::conductor::schedule::{Audience, Position, Schedule};
 use crate::exit::{Failure, run_code};
-use crate::interrupt::Interrupt;
+use crate::interrupt::{Interrupt, signal_name};
 use crate::machines::client::{Family, Way};
 use crate::machines::stage::{Ends, MachineStage};
 use crate::machines::token::Token;
@@ -44,11 +46,22 @@ pub fn execute(args: &TestArgs, output: &Output) -> Result<ExitCode, Failure> {
         _ => Family::Any,
     };
     let token = Token::find(args.token_file.as_deref()).map_err(Failure::Usage)?;
-    let way = Way { target: args.target.clone(), family, token };
+    let tls = (args.tls || args.tls_pin.is_some()).then_some(args.tls_pin);
+    if tls == Some(None) && token.is_none() {
+        return Err(Failure::Usage(anyhow!(
+            "--tls alone does not tell the server from somebody in between: give --tls-pin with the \
+             fingerprint that `vioperf serve --tls` prints, or --token-file"
+        )));
+    }
+    let way = Way { target: args.target.clone(), family, token, tls };
     let interrupt = Interrupt::listen().context("cannot listen for signals")?;
 
     let connection = way.connect(&interrupt)?;
     scenario.testbed.mtu = connection.mtu;
+    scenario.testbed.ip = match connection.server.to_canonical() {
+        IpAddr::V4(_) => IpVersion::Ipv4,
+        IpAddr::V6(_) => IpVersion::Ipv6,
+    };
     let ends = Ends::greet(connection, &args.target.to_string(), &interrupt)?;
     let plan = Plan::new(&scenario, scenario.repeat.seed.unwrap_or(0));
     let mut info = run_info(&scenario, &plan);
@@ -70,8 +83,16 @@ pub fn execute(args: &TestArgs, output: &Output) -> Result<ExitCode, Failure> {
             interrupt: &interrupt,
             sequence: 0,
             never_ready: Vec::new(),
+            follower: scenario.repeat.goal.map(|goal| Follower::new(&plan, goal)),
         }
         .run()
+    };
+    // A signal in the last trial shortens it, and then the plan is at its end all the same.
+    let how = match interrupt.signal() {
+        Some(signal) if matches!(how, RunEnding::Completed) => {
+            RunEnding::Interrupted { signal: signal_name(signal).to_owned() }
+        }
+        _ => how,
     };
     info.ended = Some(RunEnd { at: now(), how });
     conclude(&info, keeper, args, output)
@@ -82,13 +103,13 @@ fn scenario(args: &TestArgs) -> Result<Scenario, Failure> {
         Override::flag("--workload", "workload", "kind", &args.workload),
         Override::option("--blocks", "repeat", "blocks", i64::from(args.blocks)),
         Override::option("--attempts", "repeat", "attempts", 1),
+        Override::option("the host", "testbed", "server", args.target.to_string()),
     ];
     changes.extend(args.options.overrides.iter().cloned());
     let mut scenario = scenario_file::parse("vioperf test", SCENARIO, &changes)
         .map_err(|error| Failure::Usage(error.into()))?;
-    let server = args.target.to_string();
+    let server = &args.target;
     scenario.question = format!("What does the network between this machine and {server} carry?");
-    scenario.testbed.server = Some(server);
     Ok(scenario)
 }
 

@@ -51,16 +51,36 @@ pub fn is_interrupt(error: &io::Error) -> bool {
     error.get_ref().is_some_and(|inner| inner.is::<UserInterrupt>())
 }
 
-/// A channel for one exchange.
-pub struct Bounded<'a> {
-    /// The channel.
-    pub channel: &'a mut dyn Channel,
-    /// By when the exchange has to be over: then [`io::ErrorKind::TimedOut`].
+/// How long an exchange may take, and for whom it is given up.
+#[derive(Debug, Clone, Copy)]
+pub struct Patience<'a> {
+    /// By when it has to be over: then [`io::ErrorKind::TimedOut`].
     pub deadline: Instant,
     /// The user's wish to end.
     pub interrupt: &'a Interrupt,
     /// From which urgency on a wait is given up.
     pub give_up_at: Urgency,
+}
+
+impl<'a> Patience<'a> {
+    /// Until then, or until the user interrupts.
+    pub fn until(deadline: Instant, interrupt: &'a Interrupt) -> Self {
+        Self { deadline, interrupt, give_up_at: Urgency::AfterTrial }
+    }
+
+    /// The channel for one exchange.
+    pub fn on<'c>(self, channel: &'c mut dyn Channel) -> Bounded<'c>
+    where
+        'a: 'c,
+    {
+        Bounded { channel, patience: self }
+    }
+}
+
+/// A channel for one exchange.
+pub struct Bounded<'a> {
+    channel: &'a mut dyn Channel,
+    patience: Patience<'a>,
 }
 
 impl Bounded<'_> {
@@ -70,10 +90,10 @@ impl Bounded<'_> {
         mut attempt: impl FnMut(&mut dyn Channel) -> io::Result<T>,
     ) -> io::Result<T> {
         loop {
-            if self.interrupt.urgency() >= self.give_up_at {
+            if self.patience.interrupt.urgency() >= self.patience.give_up_at {
                 return Err(io::Error::other(UserInterrupt));
             }
-            let left = self.deadline.saturating_duration_since(Instant::now());
+            let left = self.patience.deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return Err(io::ErrorKind::TimedOut.into());
             }

@@ -1,7 +1,7 @@
 //! The stage in earnest: a lab with a guest in it, kept standing from one trial to the next for as
 //! long as it serves.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -18,6 +18,7 @@ use vioperf_model::scenario::Reuse;
 use vioperf_model::wire::{InterfaceConfig, InterfaceSelector, WatchedProcess};
 use vioperf_model::workload::{Workload, WorkloadKind};
 
+use super::addresses::{self, Owner};
 use super::hypervisor::{GuestFactory, milliseconds};
 use super::node_link::{NodeError, NodeLink, time_span};
 use super::schedule::{Attempt, AttemptEnd, Stage};
@@ -31,19 +32,6 @@ const NODE_START: Duration = Duration::from_secs(10);
 
 /// How long after a guest's channel closed it may take until QEMU is seen to have ended.
 const DEATH_SHOWS: Duration = Duration::from_secs(1);
-
-/// The lab's network is RFC 2544's range for benchmarks, which no real network uses.
-const PREFIX_LENGTH: u8 = 15;
-const PEER: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
-const SECOND: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 2);
-
-/// Where the further addresses of the peer and of the second namespace begin in 198.19.0.0/16, those of
-/// guests from 0 on; and how many an end has at most.
-const PEERS_FURTHER: u16 = 65_000;
-const SECONDS_FURTHER: u16 = 65_100;
-const MOST_FURTHER: u16 = 63;
-/// So many guests have different further addresses.
-const GUESTS_APART: u16 = 1_000;
 
 /// Where trials happen.
 pub struct LabStage<'a> {
@@ -190,7 +178,8 @@ fn nodes<'a>(standing: &'a mut Standing, cell: &Cell) -> Nodes<'a> {
 
 impl Standing {
     fn serves(&self, cell: &Cell) -> bool {
-        (self.built_for.switch, self.built_for.mtu) == (cell.switch, cell.mtu)
+        let of = |cell: &Cell| (cell.switch, cell.mtu, cell.ip);
+        of(&self.built_for) == of(cell)
     }
 
     fn console_tail(&self) -> Vec<String> {
@@ -261,16 +250,16 @@ impl LabStage<'_> {
             }
         };
         let mut guest = lab.start_guest(source, NicSpec { model, mtu, queues: 1 })?;
-        let address = guest_address(self.guests_started);
-        let first_further = self.guests_started % GUESTS_APART * MOST_FURTHER;
-        let further_addresses = further_addresses(&cell.workload, first_further);
+        let number = self.guests_started;
+        let address = addresses::of_guest(cell.ip, number);
+        let further_addresses = addresses::further(cell.ip, Owner::Guest(number), &cell.workload);
         self.guests_started = self.guests_started.wrapping_add(1);
         let timeout = factory.ready_timeout;
         let config = InterfaceConfig {
             interface: InterfaceSelector::Mac(guest.mac().to_string()),
             address,
             further_addresses: further_addresses.clone(),
-            prefix_length: PREFIX_LENGTH,
+            prefix_length: addresses::prefix_length(cell.ip),
             mtu,
             timeout: time_span(timeout),
         };
@@ -322,23 +311,6 @@ fn contradiction(model: NicModel, mtu: u32, facts: &InterfaceFacts) -> Option<St
     }
 }
 
-fn guest_address(number: u16) -> IpAddr {
-    // 198.18.1.1 to 198.18.250.250, then again: by then no neighbour entry is left.
-    let [high, low] = [number / 250 % 250, number % 250].map(|n| u8::try_from(n).unwrap_or(0));
-    IpAddr::V4(Ipv4Addr::new(198, 18, high + 1, low + 1))
-}
-
-/// What an end has beside its main address: as many as the load wants at either end.
-fn further_addresses(workload: &Workload, first: u16) -> Vec<IpAddr> {
-    let wanted = [workload.source_addresses, workload.destination_addresses];
-    let wanted = wanted.into_iter().flatten().max().unwrap_or(1);
-    let further = (0..wanted.saturating_sub(1).min(MOST_FURTHER)).map(|number| {
-        let [high, low] = first.saturating_add(number).saturating_add(1).to_be_bytes();
-        IpAddr::V4(Ipv4Addr::new(198, 19, high, low))
-    });
-    further.collect()
-}
-
 fn unix_ns() -> u64 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
@@ -360,25 +332,25 @@ pub fn bring_up(sandbox: &Sandbox, cell: &Cell, interrupt: &Interrupt) -> Result
     };
     let lab = Lab::bring_up(sandbox, &spec).context("cannot bring the lab up")?;
     let host = NodeLink::greet("host", duplicate(&lab.observer.channel)?, NODE_START, interrupt)?;
-    let endpoint = |place: Place, channel: &UnixStream, address: Ipv4Addr, first: u16| {
+    let endpoint = |place: Place, channel: &UnixStream, address: IpAddr, owner: Owner| {
         let mut link =
             NodeLink::greet(&place.to_string(), duplicate(channel)?, NODE_START, interrupt)?;
         link.set_patience(Urgency::AfterTrial);
-        let address = IpAddr::V4(address);
-        let further_addresses = further_addresses(&cell.workload, first);
+        let further_addresses = addresses::further(cell.ip, owner, &cell.workload);
         let interface = link.configure(InterfaceConfig {
             interface: InterfaceSelector::Name(ENDPOINT_INTERFACE.to_owned()),
             address,
             further_addresses: further_addresses.clone(),
-            prefix_length: PREFIX_LENGTH,
+            prefix_length: addresses::prefix_length(cell.ip),
             mtu: cell.mtu,
             timeout: time_span(NODE_START),
         })?;
         let addresses = [vec![address], further_addresses].concat();
         Ok::<_, anyhow::Error>(Endpoint { place, link, addresses, interface })
     };
-    let peer = endpoint(Place::Peer, &lab.peer.channel, PEER, PEERS_FURTHER)?;
-    let second = endpoint(Place::Second, &lab.second.channel, SECOND, SECONDS_FURTHER)?;
+    let (peer, second) = (addresses::peer(cell.ip), addresses::second(cell.ip));
+    let peer = endpoint(Place::Peer, &lab.peer.channel, peer, Owner::Peer)?;
+    let second = endpoint(Place::Second, &lab.second.channel, second, Owner::Second)?;
     Ok(Standing { guest: None, peer, second, host, lab, built_for: cell.clone() })
 }
 
@@ -409,29 +381,5 @@ mod tests {
         assert!(reason.contains("bound the driver e1000") && reason.contains("needs virtio_net"));
         assert!(contradiction(virtio, 9000, &facts(Some("virtio_net"), 1500)).is_some());
         assert!(contradiction(virtio, 1500, &facts(None, 1500)).is_some());
-    }
-
-    #[test]
-    fn guests_in_a_row_have_different_addresses() {
-        let mut seen = std::collections::BTreeSet::new();
-        assert!((0..10_000).all(|number| seen.insert(guest_address(number))));
-        assert!(!seen.contains(&IpAddr::V4(PEER)) && !seen.contains(&IpAddr::V4(SECOND)));
-    }
-
-    #[test]
-    fn further_addresses_are_of_one_end_alone() {
-        let workload = Workload {
-            source_addresses: Some(64),
-            destination_addresses: Some(3),
-            ..Workload::new(WorkloadKind::PacketRate)
-        };
-        let last = (GUESTS_APART - 1) * MOST_FURTHER;
-        let firsts = [0, MOST_FURTHER, last, PEERS_FURTHER, SECONDS_FURTHER];
-        let all: Vec<IpAddr> =
-            firsts.iter().flat_map(|first| further_addresses(&workload, *first)).collect();
-        let distinct: std::collections::BTreeSet<&IpAddr> = all.iter().collect();
-        assert_eq!((all.len(), distinct.len()), (5 * 63, 5 * 63));
-        let plain = Workload::new(WorkloadKind::PacketRate);
-        assert!(further_addresses(&plain, 0).is_empty());
     }
 }

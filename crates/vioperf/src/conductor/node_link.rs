@@ -12,11 +12,14 @@ use vioperf_model::wire::{
     self, InterfaceConfig, NodeIdentity, PROTOCOL_VERSION, Prepare, Request, Response, WireError,
 };
 
-use super::channel::{Bounded, Channel, is_interrupt};
+use super::channel::{Channel, Patience, is_interrupt};
 use crate::interrupt::{Interrupt, Urgency};
 
 /// How long a node may take to answer what costs it nothing.
 const PROMPT: Duration = Duration::from_secs(10);
+
+/// How long a farewell is waited for.
+const FAREWELL: Duration = Duration::from_secs(2);
 
 /// Exchanges by which the clocks are related; the one with the shortest round trip counts.
 const CLOCK_EXCHANGES: usize = 8;
@@ -182,9 +185,11 @@ impl NodeLink {
         self.done(&Request::Start, "start", PROMPT)
     }
 
-    /// Tells it that nothing more will be asked. A node that is gone already need not hear it.
+    /// Tells it that nothing more will be asked, even when the user wants the end. A node that is
+    /// gone already need not hear it.
     pub fn farewell(&mut self) {
-        let _ = self.done(&Request::Shutdown, "farewell", PROMPT);
+        self.interrupt = Interrupt::default();
+        let _ = self.done(&Request::Shutdown, "farewell", FAREWELL);
     }
 
     /// Stops it.
@@ -285,12 +290,12 @@ impl NodeLink {
         what: &'static str,
         timeout: Duration,
     ) -> Result<Response, NodeError> {
-        let mut channel = Bounded {
-            channel: self.channel.as_mut(),
+        let patience = Patience {
             deadline: Instant::now() + timeout,
             interrupt: &self.interrupt,
             give_up_at: self.give_up_at,
         };
+        let mut channel = patience.on(self.channel.as_mut());
         let answer =
             wire::write_frame(&mut channel, request).and_then(|()| wire::read_frame(&mut channel));
         match answer {

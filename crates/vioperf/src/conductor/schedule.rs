@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use vioperf_analysis::settling::Follower;
 use vioperf_model::plan::{Cell, Plan};
 use vioperf_model::record::{
     GuestSetup, Outcome, Party, RunEnding, SCHEMA_VERSION, SearchRecord, Timeline, TrialRecord,
@@ -114,6 +115,8 @@ pub struct Schedule<'a, S, A, C> {
     pub sequence: u32,
     /// Cells whose testbed never became ready, with the block in which.
     pub never_ready: Vec<(usize, usize)>,
+    /// Tells what has settled, where the scenario has a goal.
+    pub follower: Option<Follower<'a>>,
 }
 
 impl<S: Stage, A: Audience, C: Clock> Schedule<'_, S, A, C> {
@@ -122,14 +125,19 @@ impl<S: Stage, A: Audience, C: Clock> Schedule<'_, S, A, C> {
         let plan = self.plan;
         let mut done = 0;
         for (block, order) in plan.blocks.iter().enumerate() {
+            if self.has_settled(block) {
+                return RunEnding::Settled;
+            }
             if self.exceeds_budget(block) {
                 return RunEnding::BudgetUsed;
             }
+            let enough = self.cells_with_enough(block);
             for &index in order {
                 if let Some(ending) = self.interrupted() {
                     return ending;
                 }
-                if !self.is_hopeless(index, block)
+                if !enough.contains(&index)
+                    && !self.is_hopeless(index, block)
                     && let Err(ending) = self.measure(index, block, done)
                 {
                     return ending;
@@ -182,6 +190,9 @@ impl<S: Stage, A: Audience, C: Clock> Schedule<'_, S, A, C> {
                 search: result.search,
             };
             self.sequence += 1;
+            if completed && let Some(follower) = &mut self.follower {
+                follower.add(&record);
+            }
             self.audience
                 .trial_ended(&position, &record)
                 .map_err(|error| RunEnding::Failed { message: error.to_string() })?;
@@ -196,6 +207,30 @@ impl<S: Stage, A: Audience, C: Clock> Schedule<'_, S, A, C> {
             self.never_ready.push((index, block));
         }
         Ok(())
+    }
+
+    /// Whether the blocks so far are enough for every cell that can be measured at all.
+    fn has_settled(&self, block: usize) -> bool {
+        let Some(follower) = &self.follower else { return false };
+        let is_done = |(index, cell): (usize, &Cell)| {
+            self.is_hopeless(index, block) || follower.settling(cell).is_settled
+        };
+        self.has_enough_blocks(block) && self.plan.cells.iter().enumerate().all(is_done)
+    }
+
+    /// Cells that are left out of this block, as they have reached the goal.
+    fn cells_with_enough(&self, block: usize) -> Vec<usize> {
+        let stops = self.repeat.stop_settled && self.has_enough_blocks(block);
+        let Some(follower) = self.follower.as_ref().filter(|_| stops) else { return Vec::new() };
+        let has_enough =
+            |(_, cell): &(usize, &Cell)| !cell.is_baseline() && follower.settling(cell).is_settled;
+        let cells = self.plan.cells.iter().enumerate().filter(has_enough);
+        cells.map(|(index, _)| index).collect()
+    }
+
+    /// Whether the least number of blocks is behind.
+    fn has_enough_blocks(&self, block: usize) -> bool {
+        block >= usize::try_from(self.repeat.blocks).unwrap_or(usize::MAX)
     }
 
     /// Whether the cell's testbed has failed to become ready in this block, or too often before:

@@ -88,10 +88,14 @@ pub fn conduct_and_drain(
         nodes.near.link.relate_clock()?,
         nodes.host.relate_clock()?,
     ];
-    let peer = nodes.peer.side();
-    let near = nodes.near.side();
-    let [at_peer, at_near] = prepare(peer, near, workload)?;
-    nodes.host.prepare(part(Role::Observer, workload, nodes.processes.clone()))?;
+    let (peer, near) = (nodes.peer.side(), nodes.near.side());
+    let [at_peer, at_near] = prepare(peer, near, workload, sample_interval(workload))?;
+    nodes.host.prepare(part(
+        Role::Observer,
+        workload,
+        sample_interval(workload),
+        nodes.processes.clone(),
+    ))?;
 
     // Whoever receives what is measured begins first and ends last.
     let towards_guest = workload.direction != Direction::FromGuest;
@@ -171,6 +175,7 @@ pub fn prepare<'a>(
     mut peer: Side<'a>,
     mut near: Side<'a>,
     workload: &Workload,
+    sample_interval: TimeSpan,
 ) -> Result<[Vec<Leg>; 2], NodeError> {
     let background = workload.background_load();
     let loads = [(Purpose::Measured, Some(workload)), (Purpose::Background, background.as_ref())];
@@ -185,7 +190,10 @@ pub fn prepare<'a>(
                 sources: sender.wanted(load.source_addresses),
                 destinations: receiver.wanted(load.destination_addresses),
             };
-            let in_part = |role| Prepare { spread: spread.clone(), ..part(role, load, vec![]) };
+            let in_part = |role| Prepare {
+                spread: spread.clone(),
+                ..part(role, load, sample_interval, vec![])
+            };
             let receiving = Role::Receiver { bind: receiver.address() };
             let port = receiver.link.prepare(in_part(receiving))?;
             let address = SocketAddr::new(receiver.address(), port.unwrap_or(0));
@@ -214,13 +222,18 @@ fn party(end: &mut Endpoint, legs: Vec<Leg>, clock: ClockRelation) -> Result<Par
 }
 
 /// What a node is told of its part.
-fn part(role: Role, workload: &Workload, processes: Vec<WatchedProcess>) -> Prepare {
+fn part(
+    role: Role,
+    workload: &Workload,
+    sample_interval: TimeSpan,
+    processes: Vec<WatchedProcess>,
+) -> Prepare {
     let planned = workload.warmup.as_duration() + workload.duration.as_duration();
     Prepare {
         role,
         workload: Box::new(workload.clone()),
         spread: Spread::default(),
-        sample_interval: sample_interval(workload),
+        sample_interval,
         processes,
         deadline: time_span(planned + LOST_CONDUCTOR),
     }

@@ -9,11 +9,12 @@ use nix::libc;
 use serde::{Deserialize, Serialize};
 use vioperf_model::wire::read_frame_within;
 
-use super::handshake;
+use super::handshake::{self, HandshakeError};
 pub use super::target::{Family, Target};
+use super::tls::{self, Pin};
 use super::token::Token;
-use crate::conductor::channel::{Bounded, Channel};
-use crate::interrupt::{Interrupt, Urgency};
+use crate::conductor::channel::{Channel, Patience};
+use crate::interrupt::Interrupt;
 
 /// How long one address may take to answer.
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
@@ -44,6 +45,8 @@ pub struct Way {
     pub family: Family,
     /// What both ends know.
     pub token: Option<Token>,
+    /// Whether TLS is spoken, and with whom if that is known.
+    pub tls: Option<Option<Pin>>,
 }
 
 /// A server that let us in.
@@ -71,8 +74,7 @@ impl Way {
         let own = stream.local_addr()?.ip();
         let server = stream.peer_addr()?.ip();
         let mtu = path_mtu(&stream);
-        let mut channel: Box<dyn Channel> = Box::new(stream);
-        self.meet(channel.as_mut(), interrupt).with_context(|| format!("{}", self.target))?;
+        let channel = self.meet(stream, interrupt).with_context(|| self.target.to_string())?;
         Ok(Connection { channel, own, server, mtu })
     }
 
@@ -96,16 +98,24 @@ impl Way {
         )
     }
 
-    fn meet(&self, channel: &mut dyn Channel, interrupt: &Interrupt) -> Result<()> {
-        let mut bounded = Bounded {
-            channel,
-            deadline: Instant::now() + MEET_WITHIN,
-            interrupt,
-            give_up_at: Urgency::AfterTrial,
+    fn meet(&self, stream: TcpStream, interrupt: &Interrupt) -> Result<Box<dyn Channel>> {
+        let patience = Patience::until(Instant::now() + MEET_WITHIN, interrupt);
+        let (mut channel, binding): (Box<dyn Channel>, _) = match self.tls {
+            Some(pin) => tls::connect(stream, pin, patience)?,
+            None => (Box::new(stream), handshake::Binding::default()),
         };
-        handshake::as_client(&mut bounded, self.token.as_ref(), &[0; 32])?;
+        let mut bounded = patience.on(channel.as_mut());
+        handshake::as_client(&mut bounded, self.token.as_ref(), &binding).map_err(|error| {
+            match error {
+                HandshakeError::Closed if self.tls.is_none() => anyhow!(
+                    "{error}; if the server was started with --tls, give --tls-pin with the \
+                 fingerprint that it prints"
+                ),
+                other => anyhow!(other),
+            }
+        })?;
         match read_frame_within(&mut bounded, MOST_VERDICT_BYTES)? {
-            Verdict::Welcome => Ok(()),
+            Verdict::Welcome => Ok(channel),
             Verdict::Refused { message } => Err(anyhow!(message)),
         }
     }

@@ -5,22 +5,26 @@ pub mod limits;
 mod session;
 
 use std::io::{self, ErrorKind};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use self::limits::Limits;
+use super::tls::Identity;
 use super::token::Token;
 use crate::interrupt::{Interrupt, Urgency};
 use crate::output::Output;
+use crate::report::text::clean;
 
 /// Connections that have proved nothing yet; further ones are closed at once.
 const MOST_STRANGERS: usize = 32;
+/// The same from one address, so that one machine alone cannot keep all others out.
+const MOST_STRANGERS_OF_ONE: usize = 8;
 /// How often a server that waits looks whether it shall end.
 const LOOK: u16 = 100;
 /// How long clients are given to hear that the server ends.
@@ -39,6 +43,8 @@ pub struct Config {
     pub limits: Limits,
     /// What both ends know.
     pub token: Option<Token>,
+    /// Of a server that speaks TLS.
+    pub identity: Option<Identity>,
 }
 
 /// What all sessions share.
@@ -47,8 +53,8 @@ struct Shared {
     config: Config,
     interrupt: Interrupt,
     output: Output,
-    /// Connections that have proved nothing yet.
-    strangers: AtomicUsize,
+    /// Where connections come from that have proved nothing yet.
+    strangers: Mutex<Vec<IpAddr>>,
     /// Clients that are being served.
     clients: AtomicUsize,
     /// Clients that were served to their end.
@@ -77,6 +83,34 @@ impl Drop for Counted<'_> {
     }
 }
 
+/// A connection that has proved nothing yet.
+struct Stranger<'a> {
+    strangers: &'a Mutex<Vec<IpAddr>>,
+    from: IpAddr,
+}
+
+impl<'a> Stranger<'a> {
+    /// `None` when there are too many already.
+    fn receive(strangers: &'a Mutex<Vec<IpAddr>>, from: IpAddr) -> Option<Self> {
+        let mut there = strangers.lock().unwrap_or_else(PoisonError::into_inner);
+        let of_one = there.iter().filter(|other| **other == from).count();
+        if there.len() >= MOST_STRANGERS || of_one >= MOST_STRANGERS_OF_ONE {
+            return None;
+        }
+        there.push(from);
+        Some(Self { strangers, from })
+    }
+}
+
+impl Drop for Stranger<'_> {
+    fn drop(&mut self) {
+        let mut there = self.strangers.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(at) = there.iter().position(|other| *other == self.from) {
+            there.swap_remove(at);
+        }
+    }
+}
+
 /// Serves until it is interrupted, or the one client of a one-off server has been served.
 ///
 /// # Errors
@@ -92,7 +126,7 @@ pub fn serve(
         config,
         interrupt: interrupt.clone(),
         output,
-        strangers: AtomicUsize::new(0),
+        strangers: Mutex::default(),
         clients: AtomicUsize::new(0),
         served: AtomicUsize::new(0),
         turned_away: AtomicUsize::new(0),
@@ -140,6 +174,7 @@ impl Shared {
     fn turn_away(&self, from: SocketAddr, reason: &dyn std::fmt::Display) {
         let number = self.turned_away.fetch_add(1, Ordering::AcqRel) + 1;
         if number <= 8 || number.is_power_of_two() {
+            let reason = clean(&reason.to_string());
             self.output.note(format_args!("{from} turned away ({number} so far): {reason}"));
         }
     }

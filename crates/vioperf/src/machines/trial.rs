@@ -5,16 +5,22 @@ use std::time::{Duration, Instant};
 
 use vioperf_model::record::{ClockRelation, Leg, Party, Place, Purpose, Timeline};
 use vioperf_model::sample::{NodeReport, Sample};
+use vioperf_model::units::TimeSpan;
 use vioperf_model::wire::Role;
 use vioperf_model::workload::{Direction, Workload};
 
 use super::live::{EndNow, Live};
-use crate::conductor::node_link::{NodeError, NodeLink, monotonic_ns};
+use crate::conductor::node_link::{NodeError, NodeLink, monotonic_ns, time_span};
 use crate::conductor::trial::{Side, prepare};
 use crate::interrupt::{Interrupt, Urgency};
 
 /// How often both ends are asked how far they are.
 const LOOK: Duration = Duration::from_secs(1);
+/// How often nodes sample: a test that is interrupted early shall have seen enough.
+const SAMPLE_EVERY: TimeSpan = TimeSpan::from_millis(250);
+/// The same of a load that runs for longer than [`LONG`].
+const SAMPLE_LONG_EVERY: TimeSpan = TimeSpan::from_millis(1_000);
+const LONG: Duration = Duration::from_secs(600);
 /// A node that does not answer for so long while the load runs has gone, or the path to it.
 const SILENT_AFTER: Duration = Duration::from_secs(10);
 
@@ -94,7 +100,7 @@ fn begin<'a>(
     let clocks = [client.link.relate_clock()?, server.link.relate_clock()?];
     let here = Side::new(&mut client.link, client.address);
     let there = Side::new(&mut server.link, server.address);
-    let legs = prepare(here, there, workload)?;
+    let legs = prepare(here, there, workload, sample_interval(workload))?;
     let player = |end, legs, clock| Player { end, legs, clock, heard: Vec::new(), gone: false };
     let ([at_client, at_server], [client_clock, server_clock]) = (legs, clocks);
     let client = player(client, at_client, client_clock);
@@ -108,6 +114,13 @@ fn begin<'a>(
     receiver.end.link.start()?;
     sender.end.link.start()?;
     Ok([sender, receiver])
+}
+
+fn sample_interval(workload: &Workload) -> TimeSpan {
+    match workload.duration.as_duration() {
+        long if long > LONG => SAMPLE_LONG_EVERY,
+        short => time_span(short / 15).clamp(TimeSpan::from_millis(100), SAMPLE_EVERY),
+    }
 }
 
 /// Waits for the end of the load, and looks at it each second.
@@ -125,6 +138,7 @@ fn watch(
     let mut measured_from_ns = None;
     let mut fault = None;
     let mut next_look = began;
+    let mut heard_at_ns = started_ns;
     loop {
         let warming = measured_from_ns.is_none().then_some(warm_at);
         // The last look is the collecting.
@@ -143,7 +157,9 @@ fn watch(
             match ask_both(players) {
                 Ok([sender, receiver]) => {
                     let seconds = began.elapsed().as_secs_f64();
-                    let now = [players[0].now(&sender), players[1].now(&receiver)];
+                    heard_at_ns = monotonic_ns();
+                    let mut now = [players[0].now(&sender), players[1].now(&receiver)];
+                    now.sort_by_key(|end| end.name);
                     if let Some(line) = live.line(seconds, &now) {
                         tell(line);
                     }
@@ -155,8 +171,9 @@ fn watch(
             }
         }
     }
-    let measured_until_ns = monotonic_ns();
-    let measured_from_ns = measured_from_ns.unwrap_or(started_ns);
+    // Of an end that went nothing is known after it was last heard of.
+    let measured_until_ns = if fault.is_some() { heard_at_ns } else { monotonic_ns() };
+    let measured_from_ns = measured_from_ns.unwrap_or(started_ns).min(measured_until_ns);
     (Timeline { started_ns, measured_from_ns, measured_until_ns }, fault)
 }
 

@@ -44,6 +44,9 @@ pub fn title(cell: &CellAnalysis) -> String {
 
 /// What was measured of a cell: names and values.
 pub fn facts(cell: &CellAnalysis) -> Vec<(String, String)> {
+    if cell.trials.completed == 0 {
+        return Vec::new();
+    }
     let measure = cell.measure();
     let mut facts: Vec<(String, String)> = Vec::new();
     let mut fact = |name: &str, value: String| facts.push((name.to_owned(), value));

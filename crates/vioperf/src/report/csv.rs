@@ -20,6 +20,7 @@ const COLUMNS: &[Column] = &[
     ("kind", |c| c.kind.map(values::kind).unwrap_or("baseline").into()),
     ("switch", |c| c.switch.to_string()),
     ("mtu_bytes", |c| c.mtu_bytes.to_string()),
+    ("ip", |c| c.ip.to_string()),
     ("streams", |c| c.streams.to_string()),
     ("direction", |c| c.direction.to_string()),
     ("trials_planned", |c| c.trials.planned.to_string()),

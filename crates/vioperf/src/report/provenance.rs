@@ -56,6 +56,7 @@ fn ended(run: &RunInfo) -> String {
         Some(end) => {
             let how = match &end.how {
                 RunEnding::Completed => "every block measured".into(),
+                RunEnding::Settled => "every cell settled".into(),
                 RunEnding::BudgetUsed => "time budget used".into(),
                 RunEnding::Interrupted { signal } => format!("interrupted by {signal}"),
                 RunEnding::Failed { message } => format!("failed: {message}"),
@@ -67,10 +68,11 @@ fn ended(run: &RunInfo) -> String {
 
 fn trials(analysis: &RunAnalysis) -> String {
     let completed: usize = analysis.cells.iter().map(|cell| cell.trials.completed as usize).sum();
-    let blocks = count(analysis.run.plan.blocks.len(), "block");
+    let blocks = analysis.cells.iter().map(|cell| cell.trials.planned).max().unwrap_or(0);
+    let blocks = count(blocks as usize, "block");
     let cells = count(analysis.cells.len(), "cell");
     let void = count(analysis.void_trials.len(), "void trial");
-    let planned = analysis.run.plan.trial_count();
+    let planned: usize = analysis.cells.iter().map(|cell| cell.trials.planned as usize).sum();
     format!("{completed} of {planned} planned ({cells} in {blocks}), {void}")
 }
 

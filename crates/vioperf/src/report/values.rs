@@ -6,7 +6,7 @@ use vioperf_analysis::wording::{decimals, load, three_digits};
 use vioperf_model::nic::NicKind;
 use vioperf_model::record::Place;
 use vioperf_model::sample::InterfaceFacts;
-use vioperf_model::scenario::SwitchKind;
+use vioperf_model::scenario::{IpVersion, SwitchKind};
 use vioperf_model::workload;
 
 /// Stands where there is no value. The reason is told elsewhere.
@@ -88,10 +88,10 @@ impl Workload<'_> {
 
 /// Every workload of the run, in the plan's order.
 pub fn workloads(analysis: &RunAnalysis) -> Vec<Workload<'_>> {
-    type Key<'a> = (SwitchKind, u32, &'a workload::Workload);
+    type Key<'a> = ((SwitchKind, u32, IpVersion), &'a workload::Workload);
     let mut groups: Vec<(Key<'_>, Vec<&CellAnalysis>)> = Vec::new();
     for cell in &analysis.cells {
-        let key = (cell.switch, cell.mtu_bytes, &cell.workload);
+        let key = ((cell.switch, cell.mtu_bytes, cell.ip), &cell.workload);
         match groups.iter_mut().find(|(known, _)| *known == key) {
             Some((_, group)) => group.push(cell),
             None => groups.push((key, vec![cell])),
@@ -104,8 +104,10 @@ pub fn workloads(analysis: &RunAnalysis) -> Vec<Workload<'_>> {
     let several = |differs: fn(&Key<'_>, &Key<'_>) -> bool| {
         groups.iter().any(|(key, _)| differs(key, &groups[0].0))
     };
-    let (switches, mtus) = (several(|a, b| a.0 != b.0), several(|a, b| a.1 != b.1));
-    let title = |(switch, mtu, workload): &Key<'_>| {
+    let switches = several(|(a, _), (b, _)| a.0 != b.0);
+    let mtus = several(|(a, _), (b, _)| a.1 != b.1);
+    let protocols = several(|(a, _), (b, _)| a.2 != b.2);
+    let title = |((switch, mtu, ip), workload): &Key<'_>| {
         let mut title = load(workload);
         if switches {
             title.push_str(&format!(", {switch}"));
@@ -113,11 +115,14 @@ pub fn workloads(analysis: &RunAnalysis) -> Vec<Workload<'_>> {
         if mtus {
             title.push_str(&format!(", MTU {mtu}"));
         }
+        if protocols {
+            title.push_str(&format!(", {ip}"));
+        }
         title
     };
     let titled = |(key, _): &(Key<'_>, Vec<&'_ CellAnalysis>)| title(key);
     let titles: Vec<String> = groups.iter().map(titled).collect();
-    let sorted = groups.into_iter().map(|((_, _, load), mut cells)| {
+    let sorted = groups.into_iter().map(|((_, load), mut cells)| {
         cells.sort_by_key(|cell| rank(cell));
         (load, cells)
     });

@@ -1,6 +1,7 @@
 use std::cell::Cell as Shared;
 
 use signal_hook::consts::{SIGINT, SIGTERM};
+use vioperf_analysis::testing::with_flat_rate;
 use vioperf_model::scenario::Scenario;
 use vioperf_model::scenario_file;
 
@@ -11,13 +12,21 @@ struct Script<'a, F> {
     clock: &'a FakeClock,
     attempts: Vec<String>,
     play: F,
+    /// Payload of every trial, where it matters.
+    bits_per_second: Option<fn(&Cell, usize) -> f64>,
 }
 
 impl<F: FnMut(&Cell, usize) -> anyhow::Result<AttemptEnd>> Stage for Script<'_, F> {
     fn attempt(&mut self, cell: &Cell) -> anyhow::Result<Attempt> {
         self.attempts.push(cell.id.to_string());
         self.clock.now.set(self.clock.now.get() + Duration::from_secs(2));
-        let end = (self.play)(cell, self.attempts.len())?;
+        let attempts = self.attempts.len();
+        let end = (self.play)(cell, attempts)?;
+        if let Some(bits_per_second) = self.bits_per_second {
+            let TrialRecord { timeline, parties, .. } =
+                with_flat_rate(cell, 0, 0, bits_per_second(cell, attempts));
+            return Ok(Attempt { end, guest: None, timeline, parties, search: None });
+        }
         Ok(Attempt { end, guest: None, timeline: None, parties: vec![], search: None })
     }
 }
@@ -74,13 +83,23 @@ fn void(never_ready: bool) -> AttemptEnd {
 fn run(
     repeat: &str,
     interrupt: &Interrupt,
+    records: Records,
+    play: impl FnMut(&Cell, usize) -> anyhow::Result<AttemptEnd>,
+) -> (RunEnding, Vec<TrialRecord>, Vec<String>) {
+    run_at(repeat, interrupt, records, None, play)
+}
+
+fn run_at(
+    repeat: &str,
+    interrupt: &Interrupt,
     mut records: Records,
+    bits_per_second: Option<fn(&Cell, usize) -> f64>,
     play: impl FnMut(&Cell, usize) -> anyhow::Result<AttemptEnd>,
 ) -> (RunEnding, Vec<TrialRecord>, Vec<String>) {
     let scenario = scenario(repeat);
     let plan = Plan::new(&scenario, 1);
     let clock = FakeClock::default();
-    let mut stage = Script { clock: &clock, attempts: vec![], play };
+    let mut stage = Script { clock: &clock, attempts: vec![], play, bits_per_second };
     let ending = Schedule {
         plan: &plan,
         repeat: &scenario.repeat,
@@ -91,6 +110,7 @@ fn run(
         interrupt,
         sequence: 0,
         never_ready: vec![],
+        follower: scenario.repeat.goal.map(|goal| Follower::new(&plan, goal)),
     }
     .run();
     (ending, records.kept, stage.attempts)
@@ -190,4 +210,39 @@ fn a_full_disk_and_a_hopeless_stage_end_the_run_with_their_reason() {
         Err(anyhow::anyhow!("no lab"))
     });
     assert_eq!(ending, RunEnding::Failed { message: "no lab".into() });
+}
+
+#[test]
+fn a_run_with_a_goal_ends_when_every_cell_has_settled() {
+    let calm: fn(&Cell, usize) -> f64 = |_, _| 1e9;
+    let completed = |_: &Cell, _| Ok(AttemptEnd::Completed);
+    let repeat = "blocks = 2\ngoal = \"5 %\"";
+    let interrupt = Interrupt::default();
+    let (ending, records, _) =
+        run_at(repeat, &interrupt, Records::default(), Some(calm), completed);
+    // Two blocks are not enough for an interval to be believed.
+    assert_eq!((ending, records.len()), (RunEnding::Settled, 3 * 6));
+
+    let wild: fn(&Cell, usize) -> f64 =
+        |cell, attempt| if cell.is_baseline() { 1e9 } else { 1e9 * (1 + attempt % 7) as f64 };
+    let repeat = "blocks = 2\nmost_blocks = 5\ngoal = \"5 %\"";
+    let (ending, records, _) =
+        run_at(repeat, &interrupt, Records::default(), Some(wild), completed);
+    assert_eq!((ending, records.len()), (RunEnding::Completed, 5 * 6));
+}
+
+#[test]
+fn a_settled_cell_is_left_out_where_the_scenario_says_so_but_no_baseline_is() {
+    let wild: fn(&Cell, usize) -> f64 = |cell, attempt| {
+        if cell.id.0 == "virtio/4-streams/to-guest" { 1e9 * (1 + attempt % 7) as f64 } else { 1e9 }
+    };
+    let repeat = "blocks = 3\nmost_blocks = 6\ngoal = \"5 %\"\nstop_settled = true";
+    let completed = |_: &Cell, _| Ok(AttemptEnd::Completed);
+    let (ending, records, _) =
+        run_at(repeat, &Interrupt::default(), Records::default(), Some(wild), completed);
+    assert_eq!(ending, RunEnding::Completed);
+    let times = |id: &str| records.iter().filter(|record| record.cell.0 == id).count();
+    assert_eq!(times("virtio/4-streams/to-guest"), 6);
+    assert_eq!(times("e1000/1-stream/to-guest"), 3);
+    assert_eq!([times("baseline/1-stream/to-guest"), times("baseline/4-streams/to-guest")], [6, 6]);
 }

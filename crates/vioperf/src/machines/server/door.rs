@@ -1,17 +1,19 @@
 //! From an accepted connection to a client: until it has proved what it has to, it costs a thread
 //! and a hundred bytes, for a bounded time.
 
+use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 use vioperf_model::wire::write_frame;
 
 use super::session::Session;
-use super::{Counted, MOST_STRANGERS, Shared};
-use crate::conductor::channel::{Bounded, Channel};
+use super::{Counted, Shared, Stranger};
+use crate::conductor::channel::{Channel, Patience};
 use crate::interrupt::Urgency;
 use crate::machines::client::Verdict;
 use crate::machines::handshake::{self, HandshakeError};
+use crate::machines::tls;
 
 /// How long a stranger may take to become a client.
 const PROVE_WITHIN: Duration = Duration::from_secs(10);
@@ -20,7 +22,7 @@ const WRONG_PROOF_WAITS: Duration = Duration::from_secs(1);
 
 /// Receives one connection and serves it to its end.
 pub(super) fn receive(shared: &Shared, stream: TcpStream, from: SocketAddr) {
-    let Some(stranger) = Counted::below(&shared.strangers, MOST_STRANGERS) else {
+    let Some(stranger) = Stranger::receive(&shared.strangers, from.ip()) else {
         shared.turn_away(from, &"too many connections that have proved nothing yet");
         return;
     };
@@ -30,15 +32,9 @@ pub(super) fn receive(shared: &Shared, stream: TcpStream, from: SocketAddr) {
         Ok(local) => local,
         Err(error) => return shared.turn_away(from, &error),
     };
-    let mut channel: Box<dyn Channel> = Box::new(stream);
-    let proved = {
-        let mut bounded = Bounded {
-            channel: channel.as_mut(),
-            deadline: Instant::now() + PROVE_WITHIN,
-            interrupt: &shared.interrupt,
-            give_up_at: Urgency::AfterTrial,
-        };
-        handshake::as_server(&mut bounded, shared.config.token.as_ref(), &[0; 32])
+    let (mut channel, proved) = match admit(shared, stream) {
+        Ok(admitted) => admitted,
+        Err(error) => return shared.turn_away(from, &error),
     };
     if let Err(error) = proved {
         if matches!(error, HandshakeError::WrongProof) {
@@ -58,18 +54,28 @@ pub(super) fn receive(shared: &Shared, stream: TcpStream, from: SocketAddr) {
     drop(client);
 }
 
+/// TLS, if it is spoken here, then the token.
+fn admit(
+    shared: &Shared,
+    stream: TcpStream,
+) -> io::Result<(Box<dyn Channel>, Result<(), HandshakeError>)> {
+    let patience = Patience::until(Instant::now() + PROVE_WITHIN, &shared.interrupt);
+    let (mut channel, binding): (Box<dyn Channel>, _) = match &shared.config.identity {
+        Some(identity) => tls::accept(stream, identity, patience)?,
+        None => (Box::new(stream), handshake::Binding::default()),
+    };
+    let token = shared.config.token.as_ref();
+    let proved = handshake::as_server(&mut patience.on(channel.as_mut()), token, &binding);
+    Ok((channel, proved))
+}
+
 fn refuse(shared: &Shared, channel: &mut dyn Channel, most: usize) {
     let message = format!(
         "the server serves {most} clients at once, and so many are there: try again when one has \
          finished, at the latest in {} (or raise --max-clients there)",
         shared.config.limits.longest_trial()
     );
-    let mut bounded = Bounded {
-        channel,
-        deadline: Instant::now() + PROVE_WITHIN,
-        interrupt: &shared.interrupt,
-        give_up_at: Urgency::AfterTrial,
-    };
+    let patience = Patience::until(Instant::now() + PROVE_WITHIN, &shared.interrupt);
     // Who does not listen any more need not know.
-    let _ = write_frame(&mut bounded, &Verdict::Refused { message });
+    let _ = write_frame(&mut patience.on(channel), &Verdict::Refused { message });
 }

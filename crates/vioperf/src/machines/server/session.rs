@@ -14,11 +14,12 @@ use vioperf_model::wire::{
 };
 
 use super::Shared;
-use crate::conductor::channel::{Bounded, Channel, is_interrupt};
+use crate::conductor::channel::{Channel, Patience, is_interrupt};
 use crate::interrupt::{Interrupt, Urgency};
 use crate::machines::client::Verdict;
 use crate::machines::live::{EndNow, Live};
 use crate::machines::own_node::OwnNode;
+use crate::report::text::clean;
 
 /// A client that asks nothing for so long while its load runs has gone: it asks every second.
 const SILENT_WHILE_RUNNING: Duration = Duration::from_secs(10);
@@ -73,7 +74,10 @@ impl<'a> Session<'a> {
 
     pub(super) fn serve(mut self) {
         self.note(format_args!("{} is connected", self.from));
-        let end = match OwnNode::start(&[]) {
+        let end = match OwnNode::start(&[
+            "--memory".to_owned(),
+            self.shared.config.limits.node_memory().to_string(),
+        ]) {
             Ok((node, mut to_node)) => {
                 let end = self.relay(&mut to_node);
                 drop(node);
@@ -100,6 +104,8 @@ impl<'a> Session<'a> {
     }
 
     fn note(&self, text: impl std::fmt::Display) {
+        // Some of it is what the client said.
+        let text = clean(&text.to_string());
         self.shared.output.note(format_args!("[{}] {text}", self.number));
     }
 
@@ -113,7 +119,7 @@ impl<'a> Session<'a> {
                 Err(end) => return end,
             };
             let last = request == Request::Shutdown;
-            let response = match self.shared.config.limits.admit(request, self.from, self.local) {
+            let response = match self.admit(request) {
                 Ok(request) => match self.ask(to_node, &request) {
                     Ok(response) => {
                         self.observe(&request, &response);
@@ -138,17 +144,22 @@ impl<'a> Session<'a> {
         }
     }
 
+    fn admit(&self, request: Request) -> Result<Request, String> {
+        self.shared.config.limits.admit(request, self.from, self.local, &self.prepared)
+    }
+
     /// The client's next request.
     fn hear(&mut self) -> Result<Request, End> {
         let patience = if self.running.is_some() { SILENT_WHILE_RUNNING } else { SILENT_BETWEEN };
-        let mut bounded = Bounded {
-            channel: self.channel.as_mut(),
-            deadline: Instant::now() + patience,
-            interrupt: &self.shared.interrupt,
-            give_up_at: Urgency::AfterTrial,
-        };
-        read_frame_within(&mut bounded, MOST_REQUEST_BYTES).map_err(|error| match error {
+        let until = Patience::until(Instant::now() + patience, &self.shared.interrupt);
+        let mut channel = until.on(self.channel.as_mut());
+        read_frame_within(&mut channel, MOST_REQUEST_BYTES).map_err(|error| match error {
             WireError::Closed => broken("the client went away"),
+            WireError::Io(error)
+                if matches!(error.kind(), ErrorKind::ConnectionReset | ErrorKind::BrokenPipe) =>
+            {
+                broken("the client went away")
+            }
             WireError::Io(error) if error.kind() == ErrorKind::TimedOut => {
                 broken(format!("the client was silent for {} s", patience.as_secs()))
             }
@@ -168,24 +179,19 @@ impl<'a> Session<'a> {
     fn say<T: serde::Serialize>(&mut self, message: &T) -> Result<(), WireError> {
         // A farewell is said even when we are told to end.
         let never = Interrupt::default();
-        let mut bounded = Bounded {
-            channel: self.channel.as_mut(),
-            deadline: Instant::now() + SILENT_WHILE_RUNNING,
-            interrupt: &never,
-            give_up_at: Urgency::Now,
-        };
-        write_frame(&mut bounded, message)
+        let patience = Patience::until(Instant::now() + SILENT_WHILE_RUNNING, &never);
+        write_frame(&mut patience.on(self.channel.as_mut()), message)
     }
 
     fn ask(&self, to_node: &mut UnixStream, request: &Request) -> Result<Response, WireError> {
-        let mut bounded = Bounded {
-            channel: to_node,
+        let patience = Patience {
             deadline: Instant::now() + NODE_ANSWERS,
             interrupt: &self.shared.interrupt,
             give_up_at: Urgency::Now,
         };
-        write_frame(&mut bounded, request)?;
-        read_frame(&mut bounded)
+        let mut channel = patience.on(to_node);
+        write_frame(&mut channel, request)?;
+        read_frame(&mut channel)
     }
 
     /// What the log tells of it.
