@@ -321,12 +321,14 @@ mod tests {
             let config = InterfaceConfig {
                 interface: InterfaceSelector::Name("eth0".into()),
                 address: "192.0.2.1".parse().unwrap(),
+                further_addresses: vec![],
                 prefix_length: 24,
                 mtu: 1500,
                 timeout: TimeSpan::from_millis(5),
             };
             let prepare = Prepare {
                 role: Role::Sender { peer: "[2001:db8::1]:5".parse().unwrap() },
+                spread: Spread::default(),
                 workload: Box::new(Workload::new(crate::workload::WorkloadKind::UdpStream)),
                 sample_interval: TimeSpan::from_millis(100),
                 processes: vec![WatchedProcess { label: "qemu".into(), pid: 1 }],
