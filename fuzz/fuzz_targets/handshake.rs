@@ -6,10 +6,11 @@ use std::io::{Cursor, Read, Result, Write};
 use libfuzzer_sys::fuzz_target;
 
 #[allow(dead_code)]
+#[path = "."]
 mod machines {
-    #[path = "../../../crates/vioperf/src/machines/handshake.rs"]
+    #[path = "../../crates/vioperf/src/machines/handshake.rs"]
     pub mod handshake;
-    #[path = "../../../crates/vioperf/src/machines/token.rs"]
+    #[path = "../../crates/vioperf/src/machines/token.rs"]
     pub mod token;
 }
 
