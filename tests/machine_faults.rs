@@ -215,6 +215,7 @@ fn refused(stream: &mut TcpStream, request: &Request, word: &str) {
 fn part(role: Role) -> Prepare {
     Prepare {
         role,
+        spread: vioperf_model::wire::Spread::default(),
         workload: Box::new(Workload::new(WorkloadKind::UdpStream)),
         sample_interval: TimeSpan::from_millis(100),
         processes: vec![],
@@ -229,6 +230,7 @@ fn what_only_a_lab_may_ask_is_refused() {
     let config = InterfaceConfig {
         interface: InterfaceSelector::Name("lo".into()),
         address: "127.0.0.9".parse().unwrap(),
+        further_addresses: vec![],
         prefix_length: 8,
         mtu: 1500,
         timeout: TimeSpan::from_millis(100),

@@ -58,6 +58,7 @@ pub fn cost(vioperf: &Vioperf) -> Result<Cost> {
 fn observe(channel: &mut UnixStream) -> Result<(NodeReport, Duration)> {
     let part = Prepare {
         role: Role::Observer,
+        spread: vioperf_model::wire::Spread::default(),
         workload: Box::new(Workload::new(WorkloadKind::TcpStream)),
         sample_interval: INTERVAL,
         processes: Vec::new(),

@@ -81,6 +81,7 @@ pub fn contest(contest: &Contest, contenders: &[Contender]) -> String {
     let (finalists, others): (Vec<_>, Vec<_>) =
         contenders.iter().partition(|contender| !contender.finals.is_empty());
     finalists.iter().for_each(|contender| text += &row(contender, &metrics));
+    text += &stolen(&finalists);
     text += &out(contest, &others);
     text += &commands(contenders);
     text
@@ -101,6 +102,18 @@ fn row(contender: &Contender, metrics: &[Metric]) -> String {
     let resident = contender.finals.iter().map(|run| run.resident_peak_bytes).max().unwrap_or(0);
     text += &format!(" {} |\n", significant(mebibytes(resident)));
     text
+}
+
+/// How much of the machine was not there: the more, the less a single round says.
+fn stolen(finalists: &[&Contender]) -> String {
+    let runs = finalists.iter().flat_map(|contender| &contender.finals);
+    let shares: Vec<f64> = runs.map(|run| run.stolen_share * 100.0).collect();
+    match (median(&shares), spread(&shares)) {
+        (Some(middle), Some((_, most))) => format!(
+            "\nStolen by the hypervisor in a run: {middle:.1} % of the cores' time, at most {most:.1} %.\n"
+        ),
+        _ => String::new(),
+    }
 }
 
 fn name(contender: &Contender) -> String {

@@ -178,7 +178,7 @@ fn a_search_is_told_by_the_bounds_that_its_probes_prove() {
     let analysis = analysed(WorkloadKind::RateSearch);
     let found = cell(&analysis, "e1000e/18-bytes/1-stream/to-guest").rate_search.as_ref().unwrap();
     let [ndr, pdr] = &found.goals[..] else { panic!("{:?}", found.goals) };
-    assert_eq!((ndr.name.as_str(), pdr.name.as_str()), ("NDR", "PDR 0.500 %"));
+    assert_eq!((ndr.name.as_str(), pdr.name.as_str()), ("NDR", "PDR 0.5 %"));
     near(ndr.lower_bound_per_second.mean(), 40e3, 1e-9);
     near(ndr.upper_bound_per_second.mean(), 40.4e3, 1e-9);
     near(pdr.lower_bound_per_second.mean(), 50e3, 1e-9);

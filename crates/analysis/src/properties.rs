@@ -211,6 +211,25 @@ proptest! {
     }
 
     #[test]
+    fn almost_a_record_never_panics(edits in vioperf_model::testing::edits(), of_run: bool) {
+        let Synthetic { mut run, trials } = Synthetic::tcg();
+        let mut read = Vec::new();
+        if of_run {
+            let text = serde_json::to_vec(&run).unwrap();
+            let damaged = vioperf_model::testing::mutated(&text, &edits);
+            if let Ok(damaged) = serde_json::from_slice(&damaged) {
+                run = damaged;
+            }
+        }
+        for trial in &trials {
+            let text = serde_json::to_vec(trial).unwrap();
+            let damaged = vioperf_model::testing::mutated(&text, &edits);
+            read.extend(serde_json::from_slice::<TrialRecord>(&damaged).ok());
+        }
+        analyse(&run, &read);
+    }
+
+    #[test]
     fn the_order_of_trials_does_not_matter(rotate in any::<Index>()) {
         let Synthetic { run, trials } = Synthetic::tcg();
         let mut turned = trials.clone();

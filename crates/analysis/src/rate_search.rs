@@ -16,7 +16,6 @@ use vioperf_model::record::SearchRecord;
 use vioperf_model::workload;
 
 use crate::window::Reading;
-use crate::wording;
 
 pub use bounds::{Bound, Bounds, bounds, is_short_of_sending, loss_ratio};
 pub use next::{Ask, Search};
@@ -52,10 +51,10 @@ impl Goal {
     /// `NDR`, or `PDR 0.5 %`.
     pub fn name(&self) -> String {
         if self.loss_ratio == 0.0 {
-            "NDR".into()
-        } else {
-            format!("PDR {}", wording::percent(100.0 * self.loss_ratio))
+            return "NDR".into();
         }
+        // As it was asked for, in parts of a thousand million.
+        format!("PDR {} %", (self.loss_ratio * 1e9).round() / 1e7)
     }
 
     /// Whether bounds are as near to each other as they have to be.

@@ -11,6 +11,8 @@ pub mod sample;
 pub mod scenario;
 pub mod scenario_file;
 pub mod suggest;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 mod text_form;
 pub mod units;
 pub mod wire;

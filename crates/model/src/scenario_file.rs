@@ -113,9 +113,13 @@ impl Override {
     /// An option of the command line (`--duration 10s`) that stands for a key of a section; the value
     /// is read as that of `--set` is.
     pub fn flag(flag: &str, section: &str, key: &str, value: &str) -> Self {
+        let (section, key) = match key.rsplit_once('.') {
+            Some((table, key)) => (format!("{section}.{table}"), key),
+            None => (section.to_owned(), key),
+        };
         Self {
             text: format!("{flag} {value}"),
-            section: Some(section.to_owned()),
+            section: Some(section),
             key: key.to_owned(),
             value: bare_value(value.trim()),
         }
@@ -394,6 +398,19 @@ mod tests {
     }
 
     proptest::proptest! {
+        #[test]
+        fn almost_a_scenario_never_panics(edits in crate::testing::edits()) {
+            let damaged = crate::testing::mutated(SCENARIO.as_bytes(), &edits);
+            let text = String::from_utf8_lossy(&damaged);
+            match parse("x", &text, &[]) {
+                Ok(scenario) => {
+                    let plan = crate::plan::Plan::new(&scenario, 1);
+                    proptest::prop_assert_eq!(plan.blocks.len(), scenario.repeat.blocks as usize);
+                }
+                Err(error) => proptest::prop_assert!(!error.to_string().is_empty()),
+            }
+        }
+
         #[test]
         fn never_panics(text in "(?s).{0,60}") {
             let _ = parse("x", &text, &[]);

@@ -91,7 +91,7 @@ pub enum Response {
     Interface(InterfaceFacts),
     /// Answer to [`Request::Prepare`].
     Ready {
-        /// Where a receiver listens.
+        /// Where a receiver listens; at the ports that follow too, where the workload says so.
         port: Option<u16>,
     },
     /// Answer to [`Request::Progress`]: a sample of the load and of TCP, and nothing else.
@@ -138,6 +138,9 @@ pub struct InterfaceConfig {
     pub interface: InterfaceSelector,
     /// Its address.
     pub address: IpAddr,
+    /// Further ones in the same network.
+    #[serde(default)]
+    pub further_addresses: Vec<IpAddr>,
     /// Length of the network's prefix in bits.
     pub prefix_length: u8,
     /// MTU in bytes.
@@ -153,12 +156,28 @@ pub struct Prepare {
     pub role: Role,
     /// The load.
     pub workload: Box<Workload>,
+    /// Between which addresses it goes.
+    #[serde(default)]
+    pub spread: Spread,
     /// Time between samples.
     pub sample_interval: TimeSpan,
     /// Processes whose threads are sampled.
     pub processes: Vec<WatchedProcess>,
     /// The load ends by itself after this time, so that a lost conductor leaves no traffic.
     pub deadline: TimeSpan,
+}
+
+/// The addresses that flows go between, where there is more than one at an end; both ends are told the
+/// same. Empty: the one of the role. A receiver listens at as many ports in a row as the workload says,
+/// from the one that [`Response::Ready`] tells.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Spread {
+    /// Of the sender.
+    #[serde(default)]
+    pub sources: Vec<IpAddr>,
+    /// Of the receiver.
+    #[serde(default)]
+    pub destinations: Vec<IpAddr>,
 }
 
 /// A node's part in a trial.
@@ -297,6 +316,46 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn almost_a_message_never_panics(which in 0_usize..4, edits in crate::testing::edits()) {
+            let config = InterfaceConfig {
+                interface: InterfaceSelector::Name("eth0".into()),
+                address: "192.0.2.1".parse().unwrap(),
+                further_addresses: vec![],
+                prefix_length: 24,
+                mtu: 1500,
+                timeout: TimeSpan::from_millis(5),
+            };
+            let prepare = Prepare {
+                role: Role::Sender { peer: "[2001:db8::1]:5".parse().unwrap() },
+                spread: Spread::default(),
+                workload: Box::new(Workload::new(crate::workload::WorkloadKind::UdpStream)),
+                sample_interval: TimeSpan::from_millis(100),
+                processes: vec![WatchedProcess { label: "qemu".into(), pid: 1 }],
+                deadline: TimeSpan::from_millis(1000),
+            };
+            let requests = [
+                Request::Hello { version: 1 },
+                Request::ConfigureInterface(config),
+                Request::Prepare(prepare),
+                Request::Collect { from_sample: 7 },
+            ];
+            let mut frame = Vec::new();
+            write_frame(&mut frame, &requests[which]).unwrap();
+            let damaged = crate::testing::mutated(&frame, &edits);
+            if let Ok(request) = read_frame::<Request>(&mut damaged.as_slice()) {
+                let mut again = Vec::new();
+                write_frame(&mut again, &request).unwrap();
+                prop_assert_eq!(read_frame::<Request>(&mut again.as_slice()).unwrap(), request);
+            }
+            // The length is right, what it measures is not.
+            let body = crate::testing::mutated(&frame[4..], &edits);
+            let length = u32::try_from(body.len()).unwrap().to_be_bytes();
+            let whole = [length.as_slice(), &body].concat();
+            let _ = read_frame::<Request>(&mut whole.as_slice());
+            let _ = read_frame::<Response>(&mut whole.as_slice());
+        }
+
         #[test]
         fn hostile_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
             let _ = read_frame::<Request>(&mut bytes.as_slice());

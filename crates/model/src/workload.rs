@@ -71,7 +71,7 @@ pub struct Workload {
     #[serde(default = "default_direction")]
     pub direction: Direction,
     /// Bytes handed to the kernel by one `send` call, and asked for by one `recv` (`tcp-stream`);
-    /// 128 KiB where absent.
+    /// 128 KiB where absent, 1 MiB with `send = "splice"`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message_size: Option<ByteSize>,
     /// `SO_SNDBUF`/`SO_RCVBUF` of every connection; absent leaves the kernel's auto-tuning on.
@@ -89,6 +89,17 @@ pub struct Workload {
     /// as the path takes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub datagrams_per_second: Option<u32>,
+    /// Addresses that datagrams are sent from, so that receive hashing can spread them (`udp-stream`,
+    /// `packet-rate`, `rate-search`); 1 where absent. Flows take them in turn, then the next
+    /// destination address, then the next port.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source_addresses: Option<u16>,
+    /// Addresses that they are sent to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub destination_addresses: Option<u16>,
+    /// Ports in a row that they are sent to, of each address.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub destination_ports: Option<u16>,
     /// Datagrams handed to the kernel, and asked of it, by one system call (`packet-rate`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub batch: Option<u16>,
@@ -174,7 +185,9 @@ pub struct Workload {
 /// An option of a workload, as a key of a scenario.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkloadKey {
-    /// Its name (`socket_buffer`).
+    /// The section that it stands in (`workload`, `workload.search`).
+    pub section: String,
+    /// Its name there (`socket_buffer`).
     pub name: String,
     /// What it is, as its documentation says.
     pub help: String,
@@ -182,21 +195,33 @@ pub struct WorkloadKey {
     pub is_switch: bool,
 }
 
-/// Every key of a workload but its kind, read off the schema, so that there is one place that knows
-/// them.
+/// Every key of a workload but its kind, those of its tables too (`search.width`), read off the schema,
+/// so that there is one place that knows them.
 pub fn workload_keys() -> Vec<WorkloadKey> {
-    let schema = schemars::schema_for!(Workload).to_value();
+    let generator = schemars::generate::SchemaSettings::draft2020_12()
+        .with(|settings| settings.inline_subschemas = true)
+        .into_generator();
+    let mut keys = Vec::new();
+    collect_keys("workload", &generator.into_root_schema_for::<Workload>().to_value(), &mut keys);
+    keys.retain(|key| key.name != "kind");
+    keys
+}
+
+fn collect_keys(section: &str, schema: &serde_json::Value, keys: &mut Vec<WorkloadKey>) {
     let properties = schema.get("properties").and_then(serde_json::Value::as_object);
-    let key = |(name, property): (&String, &serde_json::Value)| WorkloadKey {
-        name: name.clone(),
-        help: property
-            .get("description")
-            .and_then(serde_json::Value::as_str)
-            .unwrap_or_default()
-            .to_owned(),
-        is_switch: property.get("type").and_then(serde_json::Value::as_str) == Some("boolean"),
-    };
-    properties.into_iter().flatten().map(key).filter(|key| key.name != "kind").collect()
+    for (name, property) in properties.into_iter().flatten() {
+        if property.get("properties").is_some() {
+            collect_keys(&format!("{section}.{name}"), property, keys);
+            continue;
+        }
+        let text = |key: &str| property.get(key).and_then(serde_json::Value::as_str);
+        keys.push(WorkloadKey {
+            section: section.to_owned(),
+            name: name.clone(),
+            help: text("description").unwrap_or_default().to_owned(),
+            is_switch: text("type") == Some("boolean"),
+        });
+    }
 }
 
 impl Workload {
@@ -213,6 +238,9 @@ impl Workload {
             rate: None,
             payload: None,
             datagrams_per_second: None,
+            source_addresses: None,
+            destination_addresses: None,
+            destination_ports: None,
             batch: None,
             receivers: None,
             segmentation: false,
@@ -247,9 +275,14 @@ impl Workload {
         self.payload.map_or(default, ByteSize::as_bytes)
     }
 
-    /// Bytes of one `send` or `recv` of a `tcp-stream`: 128 KiB unless asked for otherwise.
+    /// Bytes of one `send` or `recv` of a `tcp-stream`: 128 KiB, or 1 MiB with `splice`, where nothing
+    /// is copied that would have to fit a cache, unless asked for otherwise.
     pub fn message_bytes(&self) -> ByteSize {
-        self.message_size.unwrap_or(ByteSize::from_kib(128))
+        let default = match self.send {
+            Some(SendWay::Splice) => ByteSize::from_mib(1),
+            _ => ByteSize::from_kib(128),
+        };
+        self.message_size.unwrap_or(default)
     }
 
     /// The load that keeps the path busy meanwhile, if one does.
@@ -285,10 +318,13 @@ impl Workload {
         const ASKED: &[WorkloadKind] = &[RequestResponse];
         const PACED: &[WorkloadKind] = &[TcpStream, UdpStream];
         const IN_BURSTS: &[WorkloadKind] = &[TcpStream, UdpStream, PacketRate, RateSearch];
-        let keys: [(&'static str, bool, &'static [WorkloadKind]); 25] = [
+        let keys: [(&'static str, bool, &'static [WorkloadKind]); 28] = [
             ("workload.rate", self.rate.is_some(), PACED),
             ("workload.payload", self.payload.is_some(), DATAGRAMS),
             ("workload.datagrams_per_second", self.datagrams_per_second.is_some(), PACKETS_ALONE),
+            ("workload.source_addresses", self.source_addresses.is_some(), DATAGRAMS),
+            ("workload.destination_addresses", self.destination_addresses.is_some(), DATAGRAMS),
+            ("workload.destination_ports", self.destination_ports.is_some(), DATAGRAMS),
             ("workload.batch", self.batch.is_some(), PACKETS),
             ("workload.receivers", self.receivers.is_some(), PACKETS),
             ("workload.segmentation", self.segmentation, PACKETS_ALONE),

@@ -67,7 +67,9 @@ pub(crate) fn configure(config: &InterfaceConfig) -> Result<InterfaceFacts, Inte
     let index = link.index;
     set_mtu(&mut socket, &link, mtu)?;
     socket.flush_addresses(index)?;
-    socket.add_address(index, Address { address, prefix_length })?;
+    for address in std::iter::once(address).chain(config.further_addresses.iter().copied()) {
+        socket.add_address(index, Address { address, prefix_length })?;
+    }
     socket.set_up(index)?;
     let link = await_carrier(&mut socket, &link, deadline, waited)?;
     // Whoever had the peer's address before may have had another MAC address.

@@ -4,6 +4,8 @@
 //! and one that samples. Nothing here outlives the channel: when it closes, what runs is stopped.
 
 mod clock;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
 mod interface;
 mod load;
 mod machine;

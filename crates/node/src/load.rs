@@ -22,10 +22,12 @@ use std::time::Duration;
 
 use vioperf_model::sample::LoadOutcome;
 use vioperf_model::units::ByteSize;
-use vioperf_model::wire::Role;
+use vioperf_model::wire::{Role, Spread};
 use vioperf_model::workload::{Workload, WorkloadKind};
 
 pub(crate) use control::LoadControl;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) use udp_stream::hear_anything;
 
 /// One node's part in a load. Made ready by its constructor; dropping it stops and closes everything.
 pub(crate) trait Load {
@@ -46,7 +48,11 @@ pub(crate) trait Load {
 }
 
 /// Makes the load ready that a workload asks for.
-pub(crate) fn prepare(role: &Role, workload: &Workload) -> Result<Box<dyn Load>, LoadError> {
+pub(crate) fn prepare(
+    role: &Role,
+    workload: &Workload,
+    spread: &Spread,
+) -> Result<Box<dyn Load>, LoadError> {
     match workload.kind {
         WorkloadKind::TcpStream => Ok(Box::new(tcp_stream::TcpStreams::prepare(role, workload)?)),
         WorkloadKind::RequestResponse => {
@@ -55,8 +61,12 @@ pub(crate) fn prepare(role: &Role, workload: &Workload) -> Result<Box<dyn Load>,
         WorkloadKind::ConnectRate => {
             Ok(Box::new(connect_rate::ConnectRate::prepare(role, workload)?))
         }
-        WorkloadKind::UdpStream => Ok(Box::new(udp_stream::UdpStreams::prepare(role, workload)?)),
-        WorkloadKind::PacketRate => Ok(Box::new(packet_rate::PacketRate::prepare(role, workload)?)),
+        WorkloadKind::UdpStream => {
+            Ok(Box::new(udp_stream::UdpStreams::prepare(role, workload, spread)?))
+        }
+        WorkloadKind::PacketRate => {
+            Ok(Box::new(packet_rate::PacketRate::prepare(role, workload, spread)?))
+        }
         WorkloadKind::RateSearch => Err(LoadError::Parameter {
             what: "kind",
             value: workload.kind.name().to_owned(),

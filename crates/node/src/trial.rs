@@ -56,7 +56,7 @@ impl Prepared {
         match part.role {
             Role::Observer => {}
             Role::Sender { .. } | Role::Receiver { .. } if self.loads.len() < MAX_LEGS => {
-                self.loads.push(prepare(&part.role, &part.workload)?);
+                self.loads.push(prepare(&part.role, &part.workload, &part.spread)?);
             }
             Role::Sender { .. } | Role::Receiver { .. } => return Err(TrialError::TooManyLegs),
         }

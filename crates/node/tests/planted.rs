@@ -83,6 +83,27 @@ fn every_datagram_is_on_the_interface_and_nothing_else() {
 }
 
 #[test]
+fn over_ipv6_every_datagram_takes_twenty_bytes_more() {
+    let (mut nodes, _) = nodes::connected_pair();
+    for (node, name, address) in [(0, "left", "fd07::1"), (1, "right", "fd07::2")] {
+        nodes[node].must(&Request::ConfigureInterface(nodes::interface(name, address)));
+    }
+    for (kind, payload) in [("packet-rate", 18), ("udp-stream", 1352)] {
+        let wanted = workload(&json!({ "kind": kind, "payload": format!("{payload} B") }));
+        let adapt = |prepare: &mut Prepare| *prepare.workload = wanted.clone();
+        nodes::prepare_at(&mut nodes, "fd07::2".parse().unwrap(), adapt, 1);
+        let [sent, received] = run(&mut nodes, Duration::from_millis(300));
+        let out = moved(&sent).datagrams.unwrap();
+        let left = interface(&sent, "left");
+        let other = left.tx_bytes - out * (payload + ETHERNET + IPV4 + 20 + UDP);
+        // IPv6 talks by itself, and a flow's end is told.
+        let others = left.tx_packets - out;
+        assert!(others <= 40 && other <= others * 200, "{kind}: {others} others, {other} bytes");
+        assert!(moved(&received).datagrams.unwrap() > 0);
+    }
+}
+
+#[test]
 fn every_byte_of_a_stream_is_on_the_interface_with_the_headers_of_its_packets() {
     let mut nodes = quiet_pair();
     // A packet of its own for every segment, so that each has its headers in the counters.

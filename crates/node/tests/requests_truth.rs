@@ -60,7 +60,7 @@ impl Proxy {
                 if let Ok((count, from)) = front.recv_from(&mut buffer) {
                     idle = false;
                     client = Some(from);
-                    let greeting = &buffer[..count] == b"vioperf?";
+                    let greeting = buffer[..count].starts_with(b"vioperf?");
                     requests += u64::from(!greeting);
                     match if greeting { Fate::Pass } else { request(requests) } {
                         Fate::Drop => spoiled += 1,
@@ -72,7 +72,7 @@ impl Proxy {
                 }
                 if let (Ok(count), Some(client)) = (back.recv(&mut buffer), client) {
                     idle = false;
-                    let greeting = &buffer[..count] == b"vioperf!";
+                    let greeting = buffer[..count].starts_with(b"vioperf!");
                     responses += u64::from(!greeting);
                     let fate = if greeting { Fate::Pass } else { response(responses) };
                     if let Fate::Spoil = fate {

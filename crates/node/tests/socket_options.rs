@@ -72,7 +72,7 @@ fn segments_received() -> String {
 #[test]
 fn every_byte_arrives_however_it_is_sent_and_received() {
     let (mut nodes, _) = connected_pair();
-    for send in ["copy", "zerocopy", "sendfile"] {
+    for send in ["copy", "zerocopy", "sendfile", "splice"] {
         for (receive, streams) in [("copy", 1), ("discard", 1), ("discard", 5)] {
             let options = json!({ "kind": "tcp-stream", "send": send, "receive": receive,
                 "streams": streams, "message_size": "100 KiB" });
@@ -225,33 +225,41 @@ fn every_packet_of_every_load_has_its_code_point() {
     }
 }
 
+/// Bytes received per second, without the first half second, in which a paced connection sends its first
+/// window.
+fn received_rate(nodes: &mut [Node; 2], options: &Value) -> f64 {
+    prepare(nodes, options);
+    let [_, received] = run(nodes, Duration::from_millis(1500));
+    assert_eq!(outcome(&received).ended_early, None, "{options}");
+    let samples = &received.samples;
+    let from_ns = samples[0].monotonic_ns + 500_000_000;
+    let begin = samples.iter().find(|sample| sample.monotonic_ns >= from_ns).unwrap();
+    let end = samples.last().unwrap();
+    let moved = end.load.unwrap().bytes - begin.load.unwrap().bytes;
+    moved as f64 / ((end.monotonic_ns - begin.monotonic_ns) as f64 / 1e9)
+}
+
 #[test]
 fn a_stream_keeps_its_rate_by_the_clock_and_by_the_kernel() {
     let (mut nodes, _) = connected_pair();
-    for (options, expected) in [
-        (json!({ "rate": "80 Mbit/s" }), 10e6),
-        (json!({ "rate": "80 Mbit/s", "burst": 4, "message_size": "10 KB" }), 10e6),
-        (json!({ "rate": "16 Mbit/s", "streams": 5, "send": "sendfile" }), 10e6),
-        (json!({ "rate": "80 Mbit/s", "send": "zerocopy", "receive": "discard" }), 10e6),
-        (json!({ "pacing": "80 Mbit/s" }), 10e6),
+    for options in [
+        json!({ "rate": "80 Mbit/s" }),
+        json!({ "rate": "80 Mbit/s", "burst": 4, "message_size": "10 KB" }),
+        json!({ "rate": "16 Mbit/s", "streams": 5, "send": "splice" }),
+        json!({ "rate": "80 Mbit/s", "send": "zerocopy", "receive": "discard" }),
+        json!({ "pacing": "80 Mbit/s" }),
     ] {
         let mut options = options;
         options["kind"] = json!("tcp-stream");
-        prepare(&mut nodes, &options);
-        let [_, received] = run(&mut nodes, Duration::from_millis(1500));
-        // Without the first half second, in which a paced connection sends its first window.
-        let end = received.samples.last().unwrap();
-        let begin = received
-            .samples
-            .iter()
-            .find(|sample| sample.monotonic_ns >= received.samples[0].monotonic_ns + 500_000_000);
-        let (begin, end) = (begin.unwrap(), end);
-        let moved = end.load.unwrap().bytes - begin.load.unwrap().bytes;
-        let seconds = (end.monotonic_ns - begin.monotonic_ns) as f64 / 1e9;
-        let rate = moved as f64 / seconds;
-        // Pacing counts headers too. A message more or less in a second is 1.3 %.
-        assert!((rate / expected - 1.0).abs() < 0.06, "{options}: {rate} B/s");
-        assert_eq!(outcome(&received).ended_early, None, "{options}");
+        options["message_size"] = options.get("message_size").cloned().unwrap_or(json!("64 KiB"));
+        // What a machine is too busy to send in time is never sent: one quiet attempt is enough. No attempt
+        // may be too fast. A message more or less in a second is 0.7 %, pacing counts headers too.
+        let rates: Vec<f64> = (0..5)
+            .map(|_| received_rate(&mut nodes, &options) / 10e6)
+            .inspect(|rate| assert!(*rate < 1.05, "{options}: {rate}"))
+            .take_while(|rate| *rate < 0.95)
+            .collect();
+        assert!(rates.len() < 5, "{options}: {rates:?} of what was asked for");
     }
 }
 

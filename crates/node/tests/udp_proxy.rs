@@ -142,6 +142,7 @@ fn forward(front: &UdpSocket, back: &UdpSocket, fate: fn(u64) -> Fate, stop: &At
 fn part(role: Role) -> Prepare {
     Prepare {
         role,
+        spread: vioperf_model::wire::Spread::default(),
         workload: Box::new(Workload {
             payload: Some(ByteSize::from_bytes(100)),
             // 2000 datagrams a second: never more than the proxy and its sockets can take.

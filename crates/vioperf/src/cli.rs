@@ -73,7 +73,11 @@ pub enum Command {
     Man(ManArgs),
     /// One end of the traffic, told what to do over standard input (started by vioperf itself)
     #[command(hide = true)]
-    Node,
+    Node {
+        /// The most bytes of memory it may take for data
+        #[arg(long)]
+        memory: Option<u64>,
+    },
 }
 
 /// Which scenario, and what is changed in it.

@@ -59,6 +59,6 @@ fn dispatch(command: Command, output: &Output) -> Result<ExitCode, Failure> {
         Command::Schema(args) => commands::schema::execute(&args, output),
         Command::Completions(args) => commands::completions::execute(&args, output),
         Command::Man(args) => commands::man::execute(&args),
-        Command::Node => commands::node::execute(),
+        Command::Node { memory } => commands::node::execute(memory),
     }
 }

@@ -7,6 +7,7 @@ use vioperf_analysis::wording::count;
 use vioperf_model::plan::{Costs, Plan};
 use vioperf_model::scenario::{Accel, Repeat, Scenario};
 use vioperf_model::scenario_file::Override;
+use vioperf_model::workload::WorkloadKind;
 
 use crate::cli::ScenarioArgs;
 use crate::exit::Failure;
@@ -63,6 +64,12 @@ fn draw_seed() -> u64 {
 pub fn likely_costs(accel: Accel) -> &'static Costs {
     let kvm = accel != Accel::Tcg && Path::new("/dev/kvm").exists();
     if kvm { &Costs::KVM } else { &Costs::TCG }
+}
+
+/// How an estimate is meant, before the number: what looks for something ends when it has found it.
+pub fn at_most(scenario: &Scenario) -> &'static str {
+    let searches = scenario.workload.kind == WorkloadKind::RateSearch;
+    if searches || scenario.repeat.goal.is_some() { "at most " } else { "" }
 }
 
 /// A duration as people say it.

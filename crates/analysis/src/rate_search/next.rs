@@ -54,7 +54,7 @@ impl Search {
                 last.iter()
                     .map(|goal| {
                         let growth = goal.probe_seconds / first_seconds;
-                        let probe_seconds = first_seconds * growth.powf(part);
+                        let probe_seconds = in_milliseconds(first_seconds * growth.powf(part));
                         let width = (goal.width * 2.0_f64.powi(coarse_stages - stage)).min(0.5);
                         Goal { probe_seconds, sum_seconds: probe_seconds, width, ..*goal }
                     })
@@ -200,6 +200,11 @@ fn step(goal: &Goal, low: Option<u64>, high: Option<u64>) -> f64 {
 fn middle(lower: u64, upper: u64) -> u64 {
     let middle = whole((lower as f64 * upper as f64).sqrt());
     middle.clamp(lower.saturating_add(1), upper.saturating_sub(1).max(lower.saturating_add(1)))
+}
+
+/// Loads are asked for in whole milliseconds: a probe must not be shorter than the one that was meant.
+fn in_milliseconds(seconds: f64) -> f64 {
+    (seconds * 1e3).round() / 1e3
 }
 
 /// The nearest whole rate.

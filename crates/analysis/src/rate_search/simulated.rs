@@ -28,6 +28,8 @@ fn searched(
     while let Some(ask) = search.ask() {
         let number = search.record().probes.len();
         assert!(number < 200, "no end in sight: {:?}", search.so_far());
+        let milliseconds = ask.seconds * 1e3;
+        assert!((milliseconds - milliseconds.round()).abs() < 1e-6, "{milliseconds} ms");
         let due = (ask.per_second as f64 * ask.seconds).round();
         let sent = due.min(path.sender as f64 * ask.seconds);
         let received = (arrives(sent / ask.seconds, number) * ask.seconds + 1e-6).floor();

@@ -101,6 +101,7 @@ pub fn configure(channel: &mut UnixStream, mac: &str) -> Result<InterfaceFacts, 
     let config = InterfaceConfig {
         interface: InterfaceSelector::Mac(mac.to_owned()),
         address: "10.7.0.9".parse().unwrap(),
+        further_addresses: vec![],
         prefix_length: 24,
         mtu: 1500,
         timeout: TimeSpan::from_millis(30_000),

@@ -18,6 +18,8 @@ pub enum SendWay {
     Zerocopy,
     /// `sendfile` from a file in memory: pages of the page cache go on the path as they are.
     Sendfile,
+    /// `vmsplice` and `splice`: the application's pages go on the path as they are, by way of a pipe.
+    Splice,
 }
 
 impl fmt::Display for SendWay {
@@ -26,6 +28,7 @@ impl fmt::Display for SendWay {
             Self::Copy => "copy",
             Self::Zerocopy => "zerocopy",
             Self::Sendfile => "sendfile",
+            Self::Splice => "splice",
         })
     }
 }

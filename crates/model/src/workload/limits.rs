@@ -7,6 +7,9 @@ use crate::units::{BitRate, ByteSize, TimeSpan};
 /// The longest name that the kernel has room for (`TCP_CA_NAME_MAX`, with its end).
 const LONGEST_CONGESTION_CONTROL: usize = 15;
 
+/// The most addresses of an end, and ports of a receiver.
+const MOST_SPREAD: u16 = 64;
+
 impl Workload {
     /// Everything about it that contradicts itself, whatever machine it is for.
     pub fn contradictions(&self) -> Vec<Contradiction> {
@@ -52,6 +55,7 @@ impl Workload {
         self.check_times(&mut check);
         self.check_sizes(&mut check);
         self.check_socket(&mut check);
+        self.check_spread(&mut check);
         if self.kind == WorkloadKind::RateSearch {
             self.search.check(self.duration, &mut check);
         }
@@ -113,6 +117,33 @@ impl Workload {
             self.datagrams_per_second == Some(0),
             "workload.datagrams_per_second",
             "give at least 1, or leave it out for as many as the path takes".into(),
+        );
+    }
+
+    fn check_spread(&self, check: &mut impl FnMut(bool, &'static str, String)) {
+        let parts = [
+            ("workload.source_addresses", self.source_addresses),
+            ("workload.destination_addresses", self.destination_addresses),
+            ("workload.destination_ports", self.destination_ports),
+        ];
+        let mut all = 1;
+        for (key, count) in parts {
+            let count = count.unwrap_or(1);
+            check(
+                !(1..=MOST_SPREAD).contains(&count),
+                key,
+                format!("{count} is not between 1 and {MOST_SPREAD}"),
+            );
+            all *= u32::from(count);
+        }
+        check(
+            all > u32::from(self.streams),
+            "workload.streams",
+            format!(
+                "{} flows use not every combination of source address, destination address and port: \
+                 give at least {all} streams",
+                self.streams
+            ),
         );
     }
 

@@ -145,5 +145,5 @@ impl Search {
 }
 
 const MOST_GOALS: usize = 4;
-const SHORTEST_PROBE: TimeSpan = TimeSpan::from_millis(100);
+const SHORTEST_PROBE: TimeSpan = TimeSpan::from_millis(200);
 const LONGEST_PROBE: TimeSpan = TimeSpan::from_millis(120_000);

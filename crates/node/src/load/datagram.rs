@@ -14,15 +14,16 @@ mod flows;
 mod incoming;
 mod listening;
 mod sockets;
+mod spread;
 mod tally;
 
-use std::net::{SocketAddr, UdpSocket};
+use std::net::UdpSocket;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use vioperf_model::sample::LoadOutcome;
-use vioperf_model::wire::Role;
+use vioperf_model::wire::{Role, Spread};
 use vioperf_model::workload::{Receivers, Workload};
 
 use super::control::ThreadCounters;
@@ -33,8 +34,9 @@ use batch::ReceiveBatch;
 use flows::{open_flows, sent, tell_ends};
 use hello::Guests;
 use incoming::Incoming;
-use listening::{Listening, listen};
+use listening::{Listening, listen, of_thread};
 use outgoing::Outgoing;
+use spread::{Places, Routes};
 pub(super) use tally::Arrived;
 use tally::received;
 
@@ -118,6 +120,7 @@ impl<T: Traffic> DatagramLoad<T> {
     pub(super) fn prepare(
         role: &Role,
         workload: &Workload,
+        spread: &Spread,
         shape: &Shape,
         traffic: T,
     ) -> Result<Self, LoadError> {
@@ -132,15 +135,16 @@ impl<T: Traffic> DatagramLoad<T> {
             Role::Sender { peer } => {
                 let threads = threads.count().min(streams.into());
                 let control = LoadControl::new(threads)?.counting_datagrams();
-                let flows = open_flows(peer, workload, shape, threads)?;
+                let routes = Routes::of(peer, workload, spread)?;
+                let flows = open_flows(&routes, workload, shape, threads)?;
                 (Arc::new(control), None, Stage::ReadyToSend(flows))
             }
             Role::Receiver { bind } => {
                 let one = shape.receivers == Receivers::One;
                 let threads = if one { 1 } else { threads.count() };
                 let control = Arc::new(LoadControl::new(threads)?.counting_datagrams());
-                let address = SocketAddr::new(bind, 0);
-                let (listening, port) = listen(address, workload, shape, threads, &control)?;
+                let places = Places::of(bind, workload, spread)?;
+                let (listening, port) = listen(&places, workload, shape, threads, &control)?;
                 (control, Some(port), Stage::ReadyToReceive(listening))
             }
             Role::Observer => return Err(parameter("role", &"observer", "it moves no payload")),
@@ -232,16 +236,14 @@ impl<T: Traffic> DatagramLoad<T> {
             let (sockets, guests) = (listening.sockets.clone(), listening.guests.clone());
             let (streams, buffer_bytes) = (self.streams, listening.buffer_bytes);
             let thread = self.spawn(index, move |traffic, control, counters| {
-                let Some(socket) = sockets.get(index % sockets.len()) else {
-                    return Arrived::default();
-                };
+                let sockets = of_thread(&sockets, index);
                 let mut arrivals = traffic.nothing_arrived(guests.token(), streams);
-                let ends = Ends { guests: &guests, socket };
                 let mut room = traffic.room();
-                Incoming { socket, buffer_bytes }.receive_until_stopped(
+                Incoming { sockets, buffer_bytes }.receive_until_stopped(
                     &mut room,
                     control,
-                    |batch| {
+                    |socket, batch| {
+                        let ends = Ends { guests: &guests, socket };
                         let (bytes, datagrams) = arrivals.take(batch, &ends);
                         counters.count_datagrams(bytes, datagrams);
                     },

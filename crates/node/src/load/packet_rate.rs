@@ -4,7 +4,7 @@
 //! datagrams as the kernel takes for one: it is cut (`UDP_SEGMENT`) as late as the path allows, and
 //! put together (`UDP_GRO`) as early.
 
-use vioperf_model::wire::Role;
+use vioperf_model::wire::{Role, Spread};
 use vioperf_model::workload::{Receivers, Workload};
 
 use super::control::ThreadCounters;
@@ -42,6 +42,7 @@ impl PacketRate {
     pub(super) fn prepare(
         role: &Role,
         workload: &Workload,
+        spread: &Spread,
     ) -> Result<DatagramLoad<Self>, LoadError> {
         let payload_bytes = payload_bytes::<Self>(workload)?;
         let batch = workload.batch.unwrap_or(DEFAULT_BATCH);
@@ -58,7 +59,7 @@ impl PacketRate {
         let rate = Rate::of_datagrams(workload)?;
         let (segmentation, flows) = (workload.segmentation, workload.streams);
         let traffic = Self { payload_bytes, batch: batch.into(), segmentation, flows, rate };
-        DatagramLoad::prepare(role, workload, &shape, traffic)
+        DatagramLoad::prepare(role, workload, spread, &shape, traffic)
     }
 
     /// Datagrams of one message.

@@ -7,6 +7,8 @@
 
 mod completions;
 mod mover;
+mod piped_pages;
+mod sink;
 mod source;
 
 use std::net::TcpStream;
@@ -27,6 +29,7 @@ use super::socket_options::{SocketOptions, smallest_buffers};
 use super::threads::{Threads, join_all};
 use super::{Load, LoadControl, LoadError};
 use mover::{Flow, Moved, Mover};
+use sink::Sink;
 use source::Source;
 
 /// How long a sender tries to reach its receiver.
@@ -34,12 +37,17 @@ const CONNECT_WITHIN: Duration = Duration::from_secs(10);
 /// The largest message: every thread holds a buffer of that size.
 const LARGEST_MESSAGE: ByteSize = ByteSize::from_mib(16);
 
+/// The smallest buffer in which payload may gather without stopping its sender.
+const GATHER_IN_AT_LEAST: ByteSize = ByteSize::from_mib(4);
+
 /// This load at one end.
 pub(crate) struct TcpStreams {
     control: Arc<LoadControl>,
     threads: Threads,
     streams: usize,
     message_bytes: usize,
+    /// Whether a receiver's buffers are the kernel's choice, and so never too small.
+    may_gather: bool,
     way: Way,
     port: Option<u16>,
     stage: Stage,
@@ -91,13 +99,14 @@ impl TcpStreams {
             }
             Role::Observer => return Err(parameter("role", &"observer", "it moves no payload")),
         };
-        Ok(Self { control, threads, streams, message_bytes, way, port, stage })
+        let may_gather = options.buffer().is_none_or(|size| size >= GATHER_IN_AT_LEAST);
+        Ok(Self { control, threads, streams, message_bytes, may_gather, way, port, stage })
     }
 
     /// What one thread needs.
     fn mover(&self, hand: Vec<(usize, TcpStream)>) -> Result<Mover, LoadError> {
         let flow = match self.way {
-            Way::In(way) => Flow::In(vec![0; self.message_bytes], way),
+            Way::In(way) => Flow::In(Sink::new(way, self.message_bytes, self.may_gather)),
             Way::Out(way, rate) => Flow::Out(Source::new(way, self.message_bytes)?, rate),
         };
         Mover::new(flow, hand, &self.control, self.message_bytes)

@@ -6,7 +6,7 @@
 
 mod sequence;
 
-use vioperf_model::wire::Role;
+use vioperf_model::wire::{Role, Spread};
 use vioperf_model::workload::{Receivers, Workload};
 
 use super::control::ThreadCounters;
@@ -46,6 +46,7 @@ impl UdpStreams {
     pub(super) fn prepare(
         role: &Role,
         workload: &Workload,
+        spread: &Spread,
     ) -> Result<DatagramLoad<Self>, LoadError> {
         let payload_bytes = payload_bytes::<Self>(workload)?;
         let rate = Rate::of(workload, payload_bytes)?;
@@ -53,7 +54,7 @@ impl UdpStreams {
         // Without a rate, transit times are those of full queues, whoever tells them.
         let shape = Shape { payload_bytes, segmentation: false, stamps: rate.is_some(), receivers };
         let traffic = Self { payload_bytes, flows: workload.streams, rate };
-        DatagramLoad::prepare(role, workload, &shape, traffic)
+        DatagramLoad::prepare(role, workload, spread, &shape, traffic)
     }
 }
 
@@ -129,6 +130,20 @@ fn numbered(datagram: &[u8]) -> Option<(u64, u64)> {
     let (number, rest) = fields.split_first_chunk::<8>()?;
     let (time, _) = rest.split_first_chunk::<8>()?;
     Some((u64::from_be_bytes(*number), u64::from_be_bytes(*time)))
+}
+
+/// Hears a datagram as each place does that one may arrive at.
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) fn hear_anything(bytes: &[u8]) {
+    super::datagram::hello::hear_anything(bytes);
+    let mut sequence = Sequence::new(sequence::window_for(4));
+    for datagram in bytes.chunks(NUMBER_AT + 16) {
+        if let Some((number, time)) = numbered(datagram) {
+            sequence.arrive(number, Some((time, 1)));
+        }
+    }
+    sequence.end_at(u64::MAX);
+    let _ = sequence.outcome();
 }
 
 /// Follows the numbers of the flows that arrive at one thread.

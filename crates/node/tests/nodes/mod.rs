@@ -198,6 +198,7 @@ pub fn interface(name: &str, address: &str) -> InterfaceConfig {
     InterfaceConfig {
         interface: InterfaceSelector::Name(name.into()),
         address: address.parse().unwrap(),
+        further_addresses: vec![],
         prefix_length: 24,
         mtu: 1400,
         timeout: TimeSpan::from_millis(5_000),
@@ -211,6 +212,7 @@ pub fn workload(streams: u16) -> Workload {
 pub fn part(role: Role, workload: Workload) -> Prepare {
     Prepare {
         role,
+        spread: vioperf_model::wire::Spread::default(),
         workload: Box::new(workload),
         sample_interval: TimeSpan::from_millis(20),
         processes: vec![],

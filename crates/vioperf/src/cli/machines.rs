@@ -58,7 +58,8 @@ pub struct ServeArgs {
 pub struct TestArgs {
     /// Where `vioperf serve` runs: HOST, HOST:PORT or [IPv6]:PORT
     pub target: Target,
-    /// The kind of load: tcp-stream, udp-stream, packet-rate, request-response or connect-rate
+    /// The kind of load: tcp-stream, udp-stream, packet-rate, request-response, connect-rate or
+    /// rate-search
     #[arg(short, long, value_name = "KIND", default_value = "tcp-stream")]
     pub workload: String,
     /// The options of the load
@@ -107,18 +108,25 @@ const LETTERS: &[(&str, char)] = &[("duration", 't'), ("streams", 'P'), ("rate",
 const HELP: &[(&str, &str)] = &[
     (
         "direction",
-        "Which way the payload goes: to the server, from it, or both at once; `to,from` measures one after the other [default: to]",
+        "Which way the payload goes: to the server, from it, or both at once; `to,from` measures \
+         one after the other [default: to]",
     ),
     ("duration", "How long the load is measured, after the warm-up [default: 10 s]"),
     ("warmup", "How long the load runs before measuring begins [default: 500 ms]"),
     ("streams", "Parallel connections, or flows of datagrams [default: 1]"),
 ];
 
+/// `--socket-buffer`; of a key in a section of its own `--search-width`.
+fn long_name(key: &WorkloadKey) -> String {
+    let section = key.section.strip_prefix("workload").unwrap_or(&key.section);
+    format!("{section}.{}", key.name).trim_start_matches('.').replace(['_', '.'], "-")
+}
+
 fn option(key: &WorkloadKey) -> Arg {
     let help = HELP.iter().find(|(name, _)| *name == key.name).map(|(_, help)| *help);
     let help = help.unwrap_or(&key.help).replace('\n', " ").replace('`', "");
-    let arg = Arg::new(key.name.clone())
-        .long(key.name.replace('_', "-"))
+    let arg = Arg::new(long_name(key))
+        .long(long_name(key))
         .action(ArgAction::Set)
         .help(help)
         .help_heading("Options of the load")
@@ -153,12 +161,12 @@ impl Args for WorkloadOptions {
 impl FromArgMatches for WorkloadOptions {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let given = |key: &WorkloadKey| {
-            let value = matches.get_one::<String>(&key.name)?;
-            let flag = format!("--{}", key.name.replace('_', "-"));
+            let name = long_name(key);
+            let value = matches.get_one::<String>(&name)?;
             // Several values of what a scenario can vary are measured one after the other.
-            let varies = value.contains(',') && is_factor(&key.name);
-            let section = if varies { "factors" } else { "workload" };
-            Some(Override::flag(&flag, section, &key.name, value))
+            let varies = value.contains(',') && key.section == "workload" && is_factor(&key.name);
+            let section = if varies { "factors" } else { &key.section };
+            Some(Override::flag(&format!("--{name}"), section, &key.name, value))
         };
         Ok(Self { overrides: workload_keys().iter().filter_map(given).collect() })
     }

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use vioperf_analysis::wording::count;
 use vioperf_model::plan::Plan;
 use vioperf_model::scenario::Scenario;
+use vioperf_model::workload::WorkloadKind;
 
 use crate::cli::PlanArgs;
 use crate::exit::Failure;
@@ -27,17 +28,19 @@ fn describe(scenario: &Scenario, plan: &Plan) -> Result<String, std::fmt::Error>
     let costs = prepare::likely_costs(scenario.guest.accel);
     let estimate = plan.estimate(scenario.guest.reuse, costs);
     let at_most = if scenario.repeat.goal.is_some() { "at most " } else { "" };
+    let is_search = scenario.workload.kind == WorkloadKind::RateSearch;
     writeln!(text, "{}\n{}\n", scenario.name, scenario.question)?;
     writeln!(
         text,
-        "{} x {} = {}{} of {} + {} warm-up: {}about {}",
+        "{} x {} = {}{} of {}{} + {} warm-up: {}about {}",
         count(plan.cells.len(), "cell"),
         prepare::blocks(&scenario.repeat),
         at_most,
         count(plan.trial_count(), "trial"),
+        if is_search { "at most " } else { "" },
         scenario.workload.duration,
         scenario.workload.warmup,
-        at_most,
+        prepare::at_most(scenario),
         prepare::spoken(estimate),
     )?;
     if let Some(budget) = scenario.repeat.budget {

@@ -73,11 +73,12 @@ pub fn execute(args: &RunArgs, output: &Output) -> Result<ExitCode, Failure> {
 fn announce(scenario: &Scenario, plan: &Plan, costs: &Costs, output: &Output) {
     let at_most = if scenario.repeat.goal.is_some() { "at most " } else { "" };
     output.note(format_args!(
-        "{}: {} x {} = {at_most}{}, {at_most}about {} (seed {})",
+        "{}: {} x {} = {at_most}{}, {}about {} (seed {})",
         scenario.name,
         count(plan.cells.len(), "cell"),
         prepare::blocks(&scenario.repeat),
         count(plan.trial_count(), "trial"),
+        prepare::at_most(scenario),
         spoken(plan.estimate(scenario.guest.reuse, costs)),
         plan.seed,
     ));

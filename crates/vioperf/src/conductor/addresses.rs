@@ -4,11 +4,12 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use vioperf_model::scenario::IpVersion;
+use vioperf_model::workload::Workload;
 
 /// How many leading bits name the network.
 pub fn prefix_length(ip: IpVersion) -> u8 {
     match ip {
-        IpVersion::Ipv4 => 16,
+        IpVersion::Ipv4 => 15,
         IpVersion::Ipv6 => 64,
     }
 }
@@ -30,6 +31,42 @@ pub fn of_guest(ip: IpVersion, number: u16) -> IpAddr {
     address(ip, high + 1, low + 1)
 }
 
+/// Whose further addresses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Owner {
+    /// The far end's.
+    Peer,
+    /// The near end's of a baseline.
+    Second,
+    /// Those of the guest that was started after so many others.
+    Guest(u16),
+}
+
+/// An end has at most so many beside its main address.
+const MOST_FURTHER: u16 = 63;
+/// So many guests in a row have different ones.
+const GUESTS_APART: u16 = 1_000;
+
+/// What an end has beside its main address: as many as the load wants at either end.
+pub fn further(ip: IpVersion, owner: Owner, workload: &Workload) -> Vec<IpAddr> {
+    let wanted = [workload.source_addresses, workload.destination_addresses];
+    let wanted = wanted.into_iter().flatten().max().unwrap_or(1);
+    let first = 1 + match owner {
+        Owner::Guest(number) => number % GUESTS_APART * MOST_FURTHER,
+        Owner::Peer => GUESTS_APART * MOST_FURTHER,
+        Owner::Second => (GUESTS_APART + 1) * MOST_FURTHER,
+    };
+    let numbers = first..first + wanted.saturating_sub(1).min(MOST_FURTHER);
+    let address = |number: u16| match ip {
+        IpVersion::Ipv4 => {
+            let [high, low] = number.to_be_bytes();
+            IpAddr::V4(Ipv4Addr::new(198, 19, high, low))
+        }
+        IpVersion::Ipv6 => IpAddr::V6(Ipv6Addr::new(0xfd76, 0x696f, 0x7066, 0, 0, 0, 1, number)),
+    };
+    numbers.map(address).collect()
+}
+
 fn address(ip: IpVersion, high: u8, low: u8) -> IpAddr {
     match ip {
         IpVersion::Ipv4 => IpAddr::V4(Ipv4Addr::new(198, 18, high, low)),
@@ -42,6 +79,8 @@ fn address(ip: IpVersion, high: u8, low: u8) -> IpAddr {
 
 #[cfg(test)]
 mod tests {
+    use vioperf_model::workload::WorkloadKind;
+
     use super::*;
 
     #[test]
@@ -49,6 +88,26 @@ mod tests {
         for ip in [IpVersion::Ipv4, IpVersion::Ipv6] {
             let mut seen = std::collections::BTreeSet::from([peer(ip), second(ip)]);
             assert!((0..10_000).all(|number| seen.insert(of_guest(ip, number))));
+        }
+    }
+
+    #[test]
+    fn further_addresses_are_of_one_end_alone() {
+        let workload = Workload {
+            source_addresses: Some(64),
+            destination_addresses: Some(3),
+            ..Workload::new(WorkloadKind::PacketRate)
+        };
+        let owners = [0, 1, 2, GUESTS_APART - 1].map(Owner::Guest);
+        let owners = [&owners[..], &[Owner::Peer, Owner::Second]].concat();
+        for ip in [IpVersion::Ipv4, IpVersion::Ipv6] {
+            let mut all: Vec<IpAddr> =
+                owners.iter().flat_map(|owner| further(ip, *owner, &workload)).collect();
+            all.extend([peer(ip), second(ip), of_guest(ip, 0)]);
+            let distinct: std::collections::BTreeSet<&IpAddr> = all.iter().collect();
+            assert_eq!((all.len(), distinct.len()), (6 * 63 + 3, 6 * 63 + 3));
+            let plain = Workload::new(WorkloadKind::PacketRate);
+            assert!(further(ip, Owner::Peer, &plain).is_empty());
         }
     }
 

@@ -18,7 +18,7 @@ use vioperf_model::scenario::Reuse;
 use vioperf_model::wire::{InterfaceConfig, InterfaceSelector, WatchedProcess};
 use vioperf_model::workload::{Workload, WorkloadKind};
 
-use super::addresses;
+use super::addresses::{self, Owner};
 use super::hypervisor::{GuestFactory, milliseconds};
 use super::node_link::{NodeError, NodeLink, time_span};
 use super::schedule::{Attempt, AttemptEnd, Stage};
@@ -250,12 +250,15 @@ impl LabStage<'_> {
             }
         };
         let mut guest = lab.start_guest(source, NicSpec { model, mtu, queues: 1 })?;
-        let address = addresses::of_guest(cell.ip, self.guests_started);
+        let number = self.guests_started;
+        let address = addresses::of_guest(cell.ip, number);
+        let further_addresses = addresses::further(cell.ip, Owner::Guest(number), &cell.workload);
         self.guests_started = self.guests_started.wrapping_add(1);
         let timeout = factory.ready_timeout;
         let config = InterfaceConfig {
             interface: InterfaceSelector::Mac(guest.mac().to_string()),
             address,
+            further_addresses: further_addresses.clone(),
             prefix_length: addresses::prefix_length(cell.ip),
             mtu,
             timeout: time_span(timeout),
@@ -286,7 +289,8 @@ impl LabStage<'_> {
             return Err(Failed { reason, console_tail, interrupted: false });
         }
         let setup = GuestSetup { origin, ready_ms: Some(milliseconds(started.elapsed())) };
-        let endpoint = Endpoint { place: Place::Guest, link, address, interface };
+        let addresses = [vec![address], further_addresses].concat();
+        let endpoint = Endpoint { place: Place::Guest, link, addresses, interface };
         Ok((StandingGuest { endpoint, guest, model }, setup))
     }
 }
@@ -328,21 +332,25 @@ pub fn bring_up(sandbox: &Sandbox, cell: &Cell, interrupt: &Interrupt) -> Result
     };
     let lab = Lab::bring_up(sandbox, &spec).context("cannot bring the lab up")?;
     let host = NodeLink::greet("host", duplicate(&lab.observer.channel)?, NODE_START, interrupt)?;
-    let endpoint = |place: Place, channel: &UnixStream, address: IpAddr| -> Result<Endpoint> {
+    let endpoint = |place: Place, channel: &UnixStream, address: IpAddr, owner: Owner| {
         let mut link =
             NodeLink::greet(&place.to_string(), duplicate(channel)?, NODE_START, interrupt)?;
         link.set_patience(Urgency::AfterTrial);
+        let further_addresses = addresses::further(cell.ip, owner, &cell.workload);
         let interface = link.configure(InterfaceConfig {
             interface: InterfaceSelector::Name(ENDPOINT_INTERFACE.to_owned()),
             address,
+            further_addresses: further_addresses.clone(),
             prefix_length: addresses::prefix_length(cell.ip),
             mtu: cell.mtu,
             timeout: time_span(NODE_START),
         })?;
-        Ok(Endpoint { place, link, address, interface })
+        let addresses = [vec![address], further_addresses].concat();
+        Ok::<_, anyhow::Error>(Endpoint { place, link, addresses, interface })
     };
-    let peer = endpoint(Place::Peer, &lab.peer.channel, addresses::peer(cell.ip))?;
-    let second = endpoint(Place::Second, &lab.second.channel, addresses::second(cell.ip))?;
+    let (peer, second) = (addresses::peer(cell.ip), addresses::second(cell.ip));
+    let peer = endpoint(Place::Peer, &lab.peer.channel, peer, Owner::Peer)?;
+    let second = endpoint(Place::Second, &lab.second.channel, second, Owner::Second)?;
     Ok(Standing { guest: None, peer, second, host, lab, built_for: cell.clone() })
 }
 

@@ -4,14 +4,17 @@
 use std::time::{Duration, Instant};
 
 use vioperf_analysis::measure::Unit;
-use vioperf_analysis::rate_search::{Bounds, Goal, Search, proved};
+use vioperf_analysis::rate_search::{self, Bounds, Goal, proved};
 use vioperf_model::record::{Party, Place, Probe, SearchRecord};
 use vioperf_model::units::TimeSpan;
 use vioperf_model::wire::Role;
-use vioperf_model::workload::{Workload, WorkloadKind};
+use vioperf_model::workload::{Search, Workload, WorkloadKind};
 
 use super::node_link::{NodeError, time_span};
 use super::trial::{Measured, fault_in};
+
+/// No load is shorter.
+const SHORTEST_WARMUP: TimeSpan = TimeSpan::from_millis(200);
 
 /// What takes the nodes through one load, and waits so long for late datagrams after its end.
 pub type Prober<'a> = &'a mut dyn FnMut(&Workload, Duration) -> Result<Measured, NodeError>;
@@ -38,13 +41,16 @@ pub fn conduct(
     };
     if workload.warmup > TimeSpan::from_millis(0) {
         tell("warming up");
-        probe(None, workload.warmup)?;
+        probe(None, workload.warmup.max(SHORTEST_WARMUP))?;
     }
     tell("finding out what can be sent");
     let (unpaced, measured, _) = probe(None, workload.search.first_probe_duration)?;
     let a_second = |count: u64| count.saturating_mul(1_000_000_000) / unpaced.took_ns.max(1);
-    let mut search =
-        Search::new(&workload.search, a_second(unpaced.sent), a_second(unpaced.received));
+    let mut search = rate_search::Search::new(
+        &workload.search,
+        a_second(unpaced.sent),
+        a_second(unpaced.received),
+    );
     search.note(unpaced);
     let mut all = vec![measured];
     let mut overhead = Duration::ZERO;
@@ -78,6 +84,7 @@ fn load(workload: &Workload, per_second: Option<u64>, duration: TimeSpan) -> Wor
         warmup: TimeSpan::from_millis(0),
         datagrams_per_second: per_second.map(|rate| u32::try_from(rate).unwrap_or(u32::MAX)),
         burst: workload.burst.filter(|_| per_second.is_some()),
+        search: Search::default(),
         ..workload.clone()
     }
 }
@@ -122,8 +129,8 @@ fn shown_probe(all: &[Measured], record: &SearchRecord, workload: &Workload) -> 
     record.probes.iter().rposition(at_good).unwrap_or(last).min(last)
 }
 
-/// `probe 12 at 19.1 k/s; NDR 12.0–14.5 k/s, PDR 0.500 % 18.2–20.1 k/s`.
-fn progress(search: &Search, per_second: u64) -> String {
+/// `probe 12 at 19.1 k/s; NDR 12.0–14.5 k/s, PDR 0.5 % 18.2–20.1 k/s`.
+fn progress(search: &rate_search::Search, per_second: u64) -> String {
     let short = |rate: u64| Unit::Datagrams.short(rate as f64);
     let goal = |(goal, found): &(Goal, Bounds)| {
         let [lower, upper] = [found.lower, found.upper]
@@ -133,4 +140,27 @@ fn progress(search: &Search, per_second: u64) -> String {
     let goals: Vec<String> = search.so_far().iter().map(goal).collect();
     let number = search.record().probes.len();
     format!("probe {number} at {}; {}", short(per_second), goals.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_load_of_a_probe_is_one_that_any_node_takes() {
+        let search = Search { width: "3 %".parse().unwrap(), ..Search::default() };
+        let workload = Workload {
+            burst: Some(4),
+            destination_ports: Some(2),
+            streams: 2,
+            search,
+            ..Workload::new(WorkloadKind::RateSearch)
+        };
+        for per_second in [None, Some(1_000), Some(u64::MAX)] {
+            let load = load(&workload, per_second, SHORTEST_WARMUP);
+            assert_eq!(load.contradictions(), []);
+            assert_eq!(load.datagrams_per_second.is_some(), per_second.is_some());
+            assert_eq!((load.streams, load.destination_ports), (2, Some(2)));
+        }
+    }
 }

@@ -1,12 +1,12 @@
 //! One trial: the nodes of a standing testbed are taken through prepare, start, stop, collect.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use vioperf_model::record::{ClockRelation, Leg, Party, Place, Purpose, Timeline};
 use vioperf_model::sample::{InterfaceFacts, NodeReport};
 use vioperf_model::units::TimeSpan;
-use vioperf_model::wire::{Prepare, Role, WatchedProcess};
+use vioperf_model::wire::{Prepare, Role, Spread, WatchedProcess};
 use vioperf_model::workload::{Direction, Workload};
 
 use super::node_link::{NodeError, NodeLink, monotonic_ns, time_span};
@@ -22,10 +22,16 @@ pub struct Endpoint {
     pub place: Place,
     /// Its node.
     pub link: NodeLink,
-    /// Its address on the path under test.
-    pub address: IpAddr,
+    /// Its addresses on the path under test, the main one first.
+    pub addresses: Vec<IpAddr>,
     /// Its interface under test, as it really is.
     pub interface: InterfaceFacts,
+}
+
+impl Endpoint {
+    fn side(&mut self) -> Side<'_> {
+        Side { link: &mut self.link, addresses: self.addresses.clone() }
+    }
 }
 
 /// The nodes of one testbed.
@@ -82,8 +88,7 @@ pub fn conduct_and_drain(
         nodes.near.link.relate_clock()?,
         nodes.host.relate_clock()?,
     ];
-    let peer = Side { address: nodes.peer.address, link: &mut nodes.peer.link };
-    let near = Side { address: nodes.near.address, link: &mut nodes.near.link };
+    let (peer, near) = (nodes.peer.side(), nodes.near.side());
     let [at_peer, at_near] = prepare(peer, near, workload, sample_interval(workload))?;
     nodes.host.prepare(part(
         Role::Observer,
@@ -138,8 +143,28 @@ pub fn conduct_and_drain(
 pub struct Side<'a> {
     /// Its node.
     pub link: &'a mut NodeLink,
-    /// Its address on the path.
-    pub address: IpAddr,
+    /// Its addresses on the path, the main one first.
+    pub addresses: Vec<IpAddr>,
+}
+
+impl<'a> Side<'a> {
+    /// One with a single address.
+    pub fn new(link: &'a mut NodeLink, address: IpAddr) -> Self {
+        Self { link, addresses: vec![address] }
+    }
+
+    fn address(&self) -> IpAddr {
+        self.addresses.first().copied().unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED))
+    }
+
+    /// As many of its addresses as a load wants; none where it wants one.
+    fn wanted(&self, count: Option<u16>) -> Vec<IpAddr> {
+        let count = usize::from(count.unwrap_or(1));
+        if count <= 1 {
+            return Vec::new();
+        }
+        self.addresses.iter().copied().take(count).collect()
+    }
 }
 
 /// Makes every load ready at both ends; what each end's part is, in the order of its counters.
@@ -161,11 +186,19 @@ pub fn prepare<'a>(
             let (peer, near) = ((&mut peer, &mut at_peer), (&mut near, &mut at_near));
             let ((sender, sent), (receiver, received)) =
                 if *way == Direction::FromGuest { (near, peer) } else { (peer, near) };
-            let receiving = Role::Receiver { bind: receiver.address };
-            let port = receiver.link.prepare(part(receiving, load, sample_interval, vec![]))?;
-            let address = SocketAddr::new(receiver.address, port.unwrap_or(0));
+            let spread = Spread {
+                sources: sender.wanted(load.source_addresses),
+                destinations: receiver.wanted(load.destination_addresses),
+            };
+            let in_part = |role| Prepare {
+                spread: spread.clone(),
+                ..part(role, load, sample_interval, vec![])
+            };
+            let receiving = Role::Receiver { bind: receiver.address() };
+            let port = receiver.link.prepare(in_part(receiving))?;
+            let address = SocketAddr::new(receiver.address(), port.unwrap_or(0));
             let sending = Role::Sender { peer: address };
-            sender.link.prepare(part(sending, load, sample_interval, vec![]))?;
+            sender.link.prepare(in_part(sending))?;
             received.push(Leg { purpose, role: receiving });
             sent.push(Leg { purpose, role: sending });
         }
@@ -199,6 +232,7 @@ fn part(
     Prepare {
         role,
         workload: Box::new(workload.clone()),
+        spread: Spread::default(),
         sample_interval,
         processes,
         deadline: time_span(planned + LOST_CONDUCTOR),

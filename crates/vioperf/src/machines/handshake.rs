@@ -233,3 +233,123 @@ pub fn as_server(
     meeting.verify(channel, token, Side::Client)?;
     meeting.prove(channel, token, Side::Server)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixStream;
+    use std::thread;
+
+    use proptest::prelude::*;
+    use vioperf_model::testing::{edits, mutated};
+
+    use super::*;
+
+    fn token(text: &str) -> Token {
+        Token::new(text.repeat(16).as_bytes()).unwrap()
+    }
+
+    type Met = Result<(), HandshakeError>;
+
+    /// Both sides, each with its token and binding.
+    fn meet(client: (Option<&Token>, Binding), server: (Option<&Token>, Binding)) -> (Met, Met) {
+        let (mut ours, mut theirs) = UnixStream::pair().unwrap();
+        thread::scope(|scope| {
+            let server = scope.spawn(move || as_server(&mut theirs, server.0, &server.1));
+            let client = as_client(&mut ours, client.0, &client.1);
+            drop(ours);
+            (client, server.join().unwrap())
+        })
+    }
+
+    #[test]
+    fn those_who_know_the_same_meet() {
+        let (same, other) = (token("a"), token("b"));
+        let plain = [0; 32];
+        assert!(matches!(meet((Some(&same), plain), (Some(&same), plain)), (Ok(()), Ok(()))));
+        assert!(matches!(meet((None, plain), (None, plain)), (Ok(()), Ok(()))));
+        let (client, server) = meet((Some(&other), plain), (Some(&same), plain));
+        assert!(matches!(client, Err(HandshakeError::WrongProof)), "{client:?}");
+        assert!(matches!(server, Err(HandshakeError::WrongProof)), "{server:?}");
+        let (client, _) = meet((None, plain), (Some(&same), plain));
+        assert!(matches!(client, Err(HandshakeError::TokenWanted)), "{client:?}");
+        let (client, _) = meet((Some(&same), plain), (None, plain));
+        assert!(matches!(client, Err(HandshakeError::TokenUnknown)), "{client:?}");
+    }
+
+    #[test]
+    fn somebody_in_between_of_two_tls_channels_is_found_out() {
+        let token = token("a");
+        let (client, server) = meet((Some(&token), [1; 32]), (Some(&token), [2; 32]));
+        assert!(client.is_err() && matches!(server, Err(HandshakeError::WrongProof)));
+    }
+
+    #[test]
+    fn a_proof_cannot_be_reflected_nor_used_again() {
+        let token = token("a");
+        let hello = |side| Hello::new(true).unwrap().encode(side);
+        let (client, server) = (hello(Side::Client), hello(Side::Server));
+        let proof = |client, server, side| {
+            let mut proof = Vec::new();
+            let meeting = Meeting { client, server, binding: &[0; 32] };
+            meeting.prove(&mut proof, &token, side).unwrap();
+            proof
+        };
+        let own = proof(client, server, Side::Client);
+        assert_ne!(own, proof(client, server, Side::Server));
+        assert_ne!(own, proof(client, hello(Side::Server), Side::Client));
+        assert_ne!(own, proof(hello(Side::Client), server, Side::Client));
+    }
+
+    /// Says what it was told to, whatever it hears.
+    struct Deaf(std::io::Cursor<Vec<u8>>, Vec<u8>);
+
+    impl Deaf {
+        fn saying(bytes: Vec<u8>) -> Self {
+            Self(std::io::Cursor::new(bytes), Vec::new())
+        }
+    }
+
+    impl Read for Deaf {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            self.0.read(buffer)
+        }
+    }
+
+    impl Write for Deaf {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.1.extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_stranger_learns_nothing_and_does_not_get_in(
+            edits in edits(),
+            noise in prop::collection::vec(any::<u8>(), 0..200),
+        ) {
+            let token = token("a");
+            let hello = Hello::new(true).unwrap().encode(Side::Client);
+            let with_proof = [hello.as_slice(), &[7; PROOF_BYTES]].concat();
+            for said in [mutated(&with_proof, &edits), noise] {
+                let mut stranger = Deaf::saying(said);
+                prop_assert!(as_server(&mut stranger, Some(&token), &[0; 32]).is_err());
+                // At most the hello, which depends on no secret.
+                prop_assert!([0, HELLO_BYTES].contains(&stranger.1.len()));
+            }
+        }
+
+        #[test]
+        fn a_false_server_is_not_believed(edits in edits(), wants_proof: bool) {
+            let token = token("a");
+            let hello = Hello::new(wants_proof).unwrap().encode(Side::Server);
+            let with_proof = [hello.as_slice(), &[7; PROOF_BYTES]].concat();
+            let mut server = Deaf::saying(mutated(&with_proof, &edits));
+            prop_assert!(as_client(&mut server, Some(&token), &[0; 32]).is_err());
+        }
+    }
+}

@@ -98,8 +98,8 @@ fn begin<'a>(
     workload: &Workload,
 ) -> Result<[Player<'a>; 2], NodeError> {
     let clocks = [client.link.relate_clock()?, server.link.relate_clock()?];
-    let here = Side { address: client.address, link: &mut client.link };
-    let there = Side { address: server.address, link: &mut server.link };
+    let here = Side::new(&mut client.link, client.address);
+    let there = Side::new(&mut server.link, server.address);
     let legs = prepare(here, there, workload, sample_interval(workload))?;
     let player = |end, legs, clock| Player { end, legs, clock, heard: Vec::new(), gone: false };
     let ([at_client, at_server], [client_clock, server_clock]) = (legs, clocks);

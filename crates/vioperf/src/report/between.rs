@@ -3,7 +3,7 @@
 
 use vioperf_analysis::measure::{Measure, Unit};
 use vioperf_analysis::result::{CellAnalysis, MachineEnd, MachineUse, Metric, RunAnalysis};
-use vioperf_analysis::wording::{count, three_digits};
+use vioperf_analysis::wording::{capitalised, count, three_digits};
 use vioperf_model::workload::{Direction, WorkloadKind};
 
 use super::columns;
@@ -68,12 +68,30 @@ pub fn facts(cell: &CellAnalysis) -> Vec<(String, String)> {
             extra.shown(cell).filter(|_| extra.name != "datagrams_sent_per_second")
             && metric.summary.is_some()
         {
-            fact(&vioperf_analysis::wording::capitalised(&extra.head()), extra.field(cell));
+            let (name, unit) = name_and_unit(&extra.head(), &cell.path);
+            fact(&name, format!("{}{unit}", extra.field(cell)));
         }
     }
     tcp(cell, &mut fact);
     cpu(cell, &mut fact);
     facts
+}
+
+/// `Jitter` and ` µs` of a column's head; what a lab calls the guest is the server here.
+fn name_and_unit(head: &str, server: &str) -> (String, &'static str) {
+    let (name, unit) = [" µs", " %"]
+        .into_iter()
+        .find_map(|unit| Some((head.strip_suffix(unit)?, unit)))
+        .unwrap_or((head, ""));
+    let name = match name {
+        "to guest" => format!("To {server}"),
+        "from guest" => format!("From {server}"),
+        percentile if percentile.starts_with("p5") || percentile.starts_with("p9") => {
+            percentile.to_owned()
+        }
+        other => capitalised(other),
+    };
+    (name, unit)
 }
 
 fn named(measure: &Measure) -> &'static str {
@@ -90,7 +108,8 @@ fn named(measure: &Measure) -> &'static str {
 fn known(metric: &Metric, text: impl FnOnce() -> String) -> String {
     match metric.reason() {
         Some(reason) => format!("{NO_VALUE} ({reason})"),
-        None => text(),
+        // That it was one trial is said once, below.
+        None => text().trim_end_matches(", n=1").to_owned(),
     }
 }
 
@@ -181,8 +200,15 @@ pub fn legend(analysis: &RunAnalysis) -> String {
         1 | 2 => "Fewer than 3 trials, so the scatter is not known: --blocks 3 tells it.",
         _ => "± is half the 95 % interval.",
     };
+    if trials == 0 {
+        return scatter.to_owned();
+    }
+    let tells = |cell: &CellAnalysis| cell.tcp.as_ref().is_some_and(|t| t.rtt_us.summary.is_some());
+    let tcp = match analysis.cells.iter().any(tells) {
+        true => " Round trip and window: as TCP saw them at the sender, at the end.",
+        false => "",
+    };
     format!(
-        "{scatter} CPU: all cores of the machine together, whatever they did; 100 % is one core. \
-         Round trip and window: as TCP saw them at the sender, at the end."
+        "{scatter} CPU: all cores of the machine together, whatever they did; 100 % is one core.{tcp}"
     )
 }

@@ -1,6 +1,5 @@
 //! The flows of a sender: how they are opened, and how their end is told.
 
-use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
@@ -9,6 +8,7 @@ use vioperf_model::workload::Workload;
 
 use super::hello::{self, Unanswered};
 use super::outgoing::Outgoing;
+use super::spread::Routes;
 use super::{Shape, sockets};
 use crate::load::LoadError;
 use crate::load::socket_options::{SocketOptions, smallest_buffers};
@@ -18,7 +18,7 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 
 /// Opens the flows, dealt to threads; the receiver has answered on each.
 pub(super) fn open_flows(
-    peer: SocketAddr,
+    routes: &Routes,
     workload: &Workload,
     shape: &Shape,
     threads: usize,
@@ -30,7 +30,8 @@ pub(super) fn open_flows(
     hands.resize_with(threads, Vec::new);
     for flow in 0..workload.streams {
         let number = usize::from(flow) + 1;
-        let socket = sockets::connected(peer, number, streams)?;
+        let (source, peer) = routes.of_flow(flow);
+        let socket = sockets::connected(source, peer, number, streams)?;
         sockets::check_fits(&socket, peer, shape.payload_bytes)?;
         options.set_on_udp(socket.as_fd())?;
         let token = match hello::introduce(&socket, flow, shape.payload_bytes, deadline) {

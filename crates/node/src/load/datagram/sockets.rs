@@ -19,8 +19,9 @@ const RECEIVE_BUFFER: ByteSize = ByteSize::from_mib(8);
 /// The number of counters that `SO_MEMINFO` gives.
 const MEMINFO_COUNTERS: usize = 9;
 
-/// A socket that sends to `peer` alone and hears it alone.
+/// A socket that sends to `peer` alone and hears it alone; from an address, if one is given.
 pub(super) fn connected(
+    source: Option<IpAddr>,
     peer: SocketAddr,
     number: usize,
     streams: usize,
@@ -33,6 +34,10 @@ pub(super) fn connected(
     };
     set_number(socket.as_fd(), level, option, never)
         .map_err(LoadError::refused("IP_MTU_DISCOVER"))?;
+    if let Some(address) = source {
+        bind(socket.as_raw_fd(), &SockaddrStorage::from(SocketAddr::new(address, 0)))
+            .map_err(|errno| LoadError::Listen { address, source: errno.into() })?;
+    }
     connect(socket.as_raw_fd(), &SockaddrStorage::from(peer))
         .map_err(|errno| LoadError::Connect { peer, number, streams, source: errno.into() })?;
     Ok(UdpSocket::from(socket))

@@ -1,11 +1,13 @@
 //! How both ends of a load over UDP find their pairs of sockets before it starts.
 //!
-//! Each of the sender's sockets sends a greeting until it is answered; so both know each other's
-//! address, and that the path works. At the start the receiver opens a socket of its own for each
+//! Each of the sender's sockets sends a greeting until it is answered with a cookie, and then one with
+//! that cookie until that is answered; so both know each other's address, and that it is where it
+//! seems to be: nothing longer than a greeting is sent to somebody who did not ask. At the start the receiver opens a socket of its own for each
 //! that greeted, on the same port and connected to it: the kernel then sorts the datagrams, and none
 //! from anyone else comes through. A greeting is answered with as many bytes as it has, and only to
 //! the host that greeted first, so that nobody can turn the receiver against others.
 
+use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -24,6 +26,10 @@ use crate::load::{LoadControl, LoadError};
 
 const GREETING: &[u8; 8] = b"vioperf?";
 const ANSWER: &[u8; 8] = b"vioperf!";
+/// The length of either, its cookie included.
+const WORD_BYTES: usize = 16;
+/// In a greeting: none is known yet.
+const NO_COOKIE: u64 = 0;
 /// How long a greeting waits for its answer before it is sent again.
 const AGAIN_AFTER: Duration = Duration::from_millis(100);
 
@@ -53,17 +59,35 @@ pub(super) fn greet_all(
 }
 
 fn greet(socket: &UdpSocket, deadline: Instant) -> io::Result<()> {
-    let mut answer = [0; 16];
+    let mut answer = [0; WORD_BYTES + 1];
+    let mut cookie = NO_COOKIE;
     socket.set_read_timeout(Some(AGAIN_AFTER))?;
     while Instant::now() < deadline {
-        socket.send(GREETING)?;
+        socket.send(&word(GREETING, cookie))?;
         match socket.recv(&mut answer) {
-            Ok(count) if answer.get(..count) == Some(ANSWER.as_slice()) => return Ok(()),
+            Ok(count) => match answer.get(..count).and_then(|bytes| cookie_in(bytes, ANSWER)) {
+                Some(known) if known == cookie && cookie != NO_COOKIE => return Ok(()),
+                Some(new) => cookie = new,
+                None => {}
+            },
             Err(error) if !waits(&error) => return Err(error),
-            Ok(_) | Err(_) => {}
+            Err(_) => {}
         }
     }
     Err(io::Error::new(io::ErrorKind::TimedOut, "no answer in time"))
+}
+
+fn word(magic: &[u8; 8], cookie: u64) -> [u8; WORD_BYTES] {
+    let mut bytes = [0; WORD_BYTES];
+    bytes[..8].copy_from_slice(magic);
+    bytes[8..].copy_from_slice(&cookie.to_be_bytes());
+    bytes
+}
+
+/// The cookie in such a word; nothing when it is none.
+fn cookie_in(bytes: &[u8], magic: &[u8; 8]) -> Option<u64> {
+    let cookie = bytes.strip_prefix(magic)?;
+    Some(u64::from_be_bytes(cookie.try_into().ok()?))
 }
 
 fn waits(error: &io::Error) -> bool {
@@ -89,7 +113,9 @@ pub(super) fn answer_greetings(
     enough: &EventFd,
 ) -> Vec<SocketAddr> {
     let mut guests: Vec<SocketAddr> = Vec::with_capacity(streams);
-    let mut greeting = [0; 16];
+    let mut greeting = [0; WORD_BYTES + 1];
+    // Random, and told to nobody.
+    let secret = RandomState::new();
     loop {
         let mut fds = [
             PollFd::new(door.as_fd(), PollFlags::POLLIN),
@@ -109,7 +135,14 @@ pub(super) fn answer_greetings(
         }
         // An error is what became of an answer, or a checksum that was wrong: nothing to do.
         let Ok((count, guest)) = door.recv_from(&mut greeting) else { continue };
-        if greeting.get(..count) != Some(GREETING.as_slice()) {
+        let Some(cookie) = greeting.get(..count).and_then(|bytes| cookie_in(bytes, GREETING))
+        else {
+            continue;
+        };
+        let own = secret.hash_one(guest);
+        if cookie != own {
+            // As long as what it answers, and remembered by nobody.
+            let _ = door.send_to(&word(ANSWER, own), guest);
             continue;
         }
         let known = guests.contains(&guest);
@@ -121,7 +154,7 @@ pub(super) fn answer_greetings(
             guests.push(guest);
             control.note_arrived(guests.len());
         }
-        let _ = door.send_to(ANSWER, guest);
+        let _ = door.send_to(&word(ANSWER, own), guest);
     }
 }
 
@@ -165,4 +198,45 @@ fn open(at: SocketAddr, options: &SocketOptions) -> Result<OwnedFd, LoadError> {
 /// Lets several sockets have one port; a connected one gets what comes from its peer (udp(7)).
 fn share_port(socket: &impl AsFd) -> Result<(), LoadError> {
     setsockopt(socket, sockopt::ReuseAddr, &true).map_err(LoadError::system("share a UDP port"))
+}
+
+#[cfg(test)]
+mod tests {
+    use vioperf_model::workload::{Workload, WorkloadKind};
+
+    use super::*;
+
+    #[test]
+    fn a_greeting_is_a_greeting_and_nothing_else_is() {
+        assert_eq!(cookie_in(&word(GREETING, 7), GREETING), Some(7));
+        assert_eq!(cookie_in(&word(GREETING, 7), ANSWER), None);
+        assert_eq!(cookie_in(GREETING, GREETING), None);
+        assert_eq!(cookie_in(&[word(GREETING, 7).as_slice(), &[0]].concat(), GREETING), None);
+    }
+
+    #[test]
+    fn who_does_not_hear_the_answer_is_no_guest() {
+        let loopback: IpAddr = Ipv4Addr::LOCALHOST.into();
+        let options = SocketOptions::of(&Workload::new(WorkloadKind::RequestResponse));
+        let (door, port) = open_door(loopback, &options).unwrap();
+        let enough = EventFd::new().unwrap();
+        let control = LoadControl::new(1).unwrap();
+        let guests = std::thread::scope(|scope| {
+            let answering = scope.spawn(|| answer_greetings(&door, 2, &control, &enough));
+            // A guess, as somebody would make it who writes another's address on his datagrams.
+            let guessing = UdpSocket::bind((loopback, 0)).unwrap();
+            guessing.connect((loopback, port)).unwrap();
+            let mut answer = [0; WORD_BYTES + 1];
+            for cookie in [NO_COOKIE, 1, u64::MAX] {
+                guessing.send(&word(GREETING, cookie)).unwrap();
+                assert_eq!(guessing.recv(&mut answer).unwrap(), WORD_BYTES);
+            }
+            let honest = UdpSocket::bind((loopback, 0)).unwrap();
+            honest.connect((loopback, port)).unwrap();
+            greet(&honest, Instant::now() + Duration::from_secs(10)).unwrap();
+            enough.write(1).unwrap();
+            (answering.join().unwrap(), honest.local_addr().unwrap())
+        });
+        assert_eq!(guests.0, [guests.1]);
+    }
 }

@@ -3,16 +3,16 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::net::{SocketAddr, TcpStream};
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::AsFd;
 
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::prctl::set_timerslack;
-use nix::sys::socket::{MsgFlags, recv};
+use nix::sys::socket::MsgFlags;
 use vioperf_model::sample::{StreamOutcome, ZerocopyOutcome};
-use vioperf_model::workload::ReceiveWay;
 
 use super::completions::Completions;
+use super::sink::Sink;
 use super::source::Source;
 use crate::clock::monotonic_ns;
 use crate::load::connections::reset;
@@ -30,9 +30,14 @@ const RETRY_NS: u64 = 200_000;
 
 /// Which way payload goes, seen from here, and what a thread has for it.
 pub(super) enum Flow {
-    /// To this memory, or nowhere.
-    In(Vec<u8>, ReceiveWay),
+    In(Sink),
     Out(Source, Option<Rate>),
+}
+
+impl Flow {
+    fn emptied_by(&self, count: usize) -> bool {
+        matches!(self, Self::In(sink) if sink.emptied_by(count))
+    }
 }
 
 /// What became of one connection.
@@ -140,6 +145,9 @@ impl Mover {
                     alive -= 1;
                 }
             }
+            if let Flow::In(sink) = &mut self.flow {
+                sink.rest();
+            }
         }
     }
 
@@ -199,6 +207,7 @@ impl Stream {
                 break;
             }
             match self.call(flow, message_bytes, counters) {
+                Moving::Bytes(count) if flow.emptied_by(count) => break,
                 Moving::Bytes(_) => {}
                 Moving::Later => break,
                 Moving::Over(reason) => return Err(reason),
@@ -211,10 +220,7 @@ impl Stream {
     fn call(&mut self, flow: &mut Flow, most: usize, counters: &ThreadCounters) -> Moving {
         const FLAGS: MsgFlags = MsgFlags::MSG_DONTWAIT;
         let result = match flow {
-            Flow::In(buffer, ReceiveWay::Copy) => recv(self.socket.as_raw_fd(), buffer, FLAGS),
-            Flow::In(buffer, ReceiveWay::Discard) => {
-                recv(self.socket.as_raw_fd(), buffer, FLAGS | MsgFlags::MSG_TRUNC)
-            }
+            Flow::In(sink) => sink.receive(self.socket.as_fd()),
             Flow::Out(source, _) => {
                 source.send(self.socket.as_fd(), &mut self.completions, most, FLAGS)
             }
@@ -228,7 +234,7 @@ impl Stream {
                 Moving::Bytes(count)
             }
             Err(Errno::EAGAIN) => Moving::Later,
-            Err(Errno::EINTR) => Moving::Bytes(0),
+            Err(Errno::EINTR) => Moving::Later,
             // The memory for the kernel's notes is used up: it has some to give back.
             Err(Errno::ENOBUFS) if matches!(flow, Flow::Out(Source::Zerocopy(_), _)) => {
                 self.completions.wait(self.socket.as_fd());

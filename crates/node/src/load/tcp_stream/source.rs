@@ -12,6 +12,7 @@ use vioperf_model::sample::ZerocopyOutcome;
 use vioperf_model::workload::SendWay;
 
 use super::completions::Completions;
+use super::piped_pages::PipedPages;
 use crate::load::LoadError;
 use crate::load::socket_options::set_number;
 
@@ -28,6 +29,8 @@ pub(super) enum Source {
     Zerocopy(Vec<u8>),
     /// A file in memory, and its length.
     File(File, usize),
+    /// Pages that are put into a pipe, and on from there.
+    Pipe(PipedPages),
 }
 
 impl Source {
@@ -37,12 +40,13 @@ impl Source {
             SendWay::Copy => Self::Copy(vec![BYTE; message_bytes]),
             SendWay::Zerocopy => Self::Zerocopy(vec![BYTE; message_bytes]),
             SendWay::Sendfile => Self::File(file_in_memory(message_bytes)?, message_bytes),
+            SendWay::Splice => Self::Pipe(PipedPages::new(BYTE)?),
         })
     }
 
     /// Hands the kernel up to so many bytes of a message; how many it took.
     pub(super) fn send(
-        &self,
+        &mut self,
         socket: BorrowedFd<'_>,
         completions: &mut Completions,
         most: usize,
@@ -65,6 +69,7 @@ impl Source {
                 let mut from = 0;
                 sendfile64(socket, file, Some(&mut from), most.min(*length))
             }
+            Self::Pipe(pages) => pages.send(socket, most),
         }
     }
 }

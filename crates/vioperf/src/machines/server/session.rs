@@ -74,7 +74,10 @@ impl<'a> Session<'a> {
 
     pub(super) fn serve(mut self) {
         self.note(format_args!("{} is connected", self.from));
-        let end = match OwnNode::start(&[]) {
+        let end = match OwnNode::start(&[
+            "--memory".to_owned(),
+            self.shared.config.limits.node_memory().to_string(),
+        ]) {
             Ok((node, mut to_node)) => {
                 let end = self.relay(&mut to_node);
                 drop(node);
@@ -116,7 +119,7 @@ impl<'a> Session<'a> {
                 Err(end) => return end,
             };
             let last = request == Request::Shutdown;
-            let response = match self.shared.config.limits.admit(request, self.from, self.local) {
+            let response = match self.admit(request) {
                 Ok(request) => match self.ask(to_node, &request) {
                     Ok(response) => {
                         self.observe(&request, &response);
@@ -139,6 +142,10 @@ impl<'a> Session<'a> {
                 return End::Finished;
             }
         }
+    }
+
+    fn admit(&self, request: Request) -> Result<Request, String> {
+        self.shared.config.limits.admit(request, self.from, self.local, &self.prepared)
     }
 
     /// The client's next request.
