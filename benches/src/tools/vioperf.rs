@@ -21,9 +21,11 @@ const STREAM_MODES: &[&str] = &[
     "",
     "--send zerocopy",
     "--send sendfile",
+    "--send splice",
     "--receive discard",
     "--send zerocopy --receive discard",
     "--send sendfile --receive discard",
+    "--send splice --receive discard",
 ];
 
 pub struct Vioperf {
