@@ -12,11 +12,19 @@ use super::Plan;
 use crate::load::connections::{reset, same_host};
 use crate::load::control::ThreadCounters;
 use crate::load::request_response::{SILENCE, Silence, sleep_in_calls};
+use crate::load::socket_options::set_number;
 use crate::load::{LoadControl, LoadError};
 
-/// Sets time-outs on the listening socket: accepted connections inherit them.
+/// In seconds, which the kernel makes a number of retransmissions of.
+const DEFER_ACCEPT_FOR: libc::c_int = 1;
+
+/// Sets time-outs on the listening socket: accepted connections inherit them. Nobody is woken for a
+/// connection before its request has come (`TCP_DEFER_ACCEPT`, tcp(7)): to accept it and then to sleep
+/// again for the request would be half of what a server does. On the path it changes nothing.
 pub(super) fn adopt(listener: &TcpListener) -> Result<(), LoadError> {
     sleep_in_calls(listener).map_err(LoadError::system("set a socket's time-outs"))?;
+    set_number(listener.as_fd(), libc::IPPROTO_TCP, libc::TCP_DEFER_ACCEPT, DEFER_ACCEPT_FOR)
+        .map_err(LoadError::system("set TCP_DEFER_ACCEPT"))?;
     listener.set_nonblocking(false).map_err(LoadError::system("make a socket blocking"))
 }
 
