@@ -8,7 +8,7 @@ use vioperf_model::workload::Direction;
 use crate::measure::{Measure, Unit};
 use crate::rates::headline;
 use crate::result::{CellAnalysis, Ranked, RankedWorkload, Summary};
-use crate::wording::{count, direction, percent, three_digits};
+use crate::wording::{capitalised, count, direction, load_any_way, percent, three_digits};
 
 /// What has to be said before any number.
 pub fn notice(run: &RunInfo) -> Option<String> {
@@ -38,7 +38,7 @@ pub fn between_machines(
             Some(format!(", {name} {} µs", three_digits(us)))
         };
         let latency: String = ["p50", "p99"].into_iter().filter_map(latency).collect();
-        match (measure.unit, cell.direction) {
+        let sentence = match (measure.unit, cell.direction) {
             (_, Direction::Both) => {
                 format!("{rate} arrived at this machine and {server} together.")
             }
@@ -50,6 +50,12 @@ pub fn between_machines(
             }
             (_, Direction::ToGuest) => format!("{rate} arrived at {server}{lost}."),
             (_, Direction::FromGuest) => format!("{rate} arrived here from {server}{lost}."),
+        };
+        // Of several loads each is named before its number.
+        if cells.len() > 1 {
+            format!("{}: {sentence}", capitalised(&load_any_way(&cell.workload)))
+        } else {
+            sentence
         }
     };
     cells.iter().map(sentence).chain(trials.iter().filter_map(|t| cut_short(run, t))).collect()

@@ -62,6 +62,15 @@ pub fn direction(direction: Direction) -> &'static str {
 
 /// A load, by what can be varied of it (`18-byte payload, one socket, towards the guest, 4 streams`).
 pub fn load(workload: &Workload) -> String {
+    described(workload, Some(direction(workload.direction)))
+}
+
+/// The same but for its direction.
+pub fn load_any_way(workload: &Workload) -> String {
+    described(workload, None)
+}
+
+fn described(workload: &Workload, direction: Option<&str>) -> String {
     let mut parts: Vec<String> = Vec::new();
     parts.extend(workload.transport.map(|transport| transport.to_string().to_uppercase()));
     parts.extend(workload.payload.map(|size| format!("{}-byte payload", size.as_bytes())));
@@ -74,7 +83,7 @@ pub fn load(workload: &Workload) -> String {
         how.to_owned()
     }));
     parts.extend(background(workload));
-    parts.push(direction(workload.direction).to_owned());
+    parts.extend(direction.map(str::to_owned));
     parts.push(count(usize::from(workload.streams), "stream"));
     parts.join(", ")
 }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Arg, ArgAction, ArgMatches, Args, FromArgMatches};
+use vioperf_model::scenario::Factors;
 use vioperf_model::scenario_file::Override;
 use vioperf_model::units::{BitRate, ByteSize, TimeSpan};
 use vioperf_model::workload::{WorkloadKey, workload_keys};
@@ -105,7 +106,11 @@ const LETTERS: &[(&str, char)] = &[("duration", 't'), ("streams", 'P'), ("rate",
 
 /// What is said otherwise where there is no guest.
 const HELP: &[(&str, &str)] = &[
-    ("direction", "Which way the payload goes: `to` the server, or `from` it [default: to]"),
+    (
+        "direction",
+        "Which way the payload goes: to the server, from it, or both at once; `to,from` measures \
+         one after the other [default: to]",
+    ),
     ("duration", "How long the load is measured, after the warm-up [default: 10 s]"),
     ("warmup", "How long the load runs before measuring begins [default: 500 ms]"),
     ("streams", "Parallel connections, or flows of datagrams [default: 1]"),
@@ -137,6 +142,12 @@ fn option(key: &WorkloadKey) -> Arg {
     }
 }
 
+/// Whether a scenario can vary it.
+fn is_factor(key: &str) -> bool {
+    let factors = schemars::schema_for!(Factors).to_value();
+    factors.get("properties").is_some_and(|properties| properties.get(key).is_some())
+}
+
 impl Args for WorkloadOptions {
     fn augment_args(command: clap::Command) -> clap::Command {
         command.args(workload_keys().iter().map(option))
@@ -152,7 +163,10 @@ impl FromArgMatches for WorkloadOptions {
         let given = |key: &WorkloadKey| {
             let name = long_name(key);
             let value = matches.get_one::<String>(&name)?;
-            Some(Override::flag(&format!("--{name}"), &key.section, &key.name, value))
+            // Several values of what a scenario can vary are measured one after the other.
+            let varies = value.contains(',') && key.section == "workload" && is_factor(&key.name);
+            let section = if varies { "factors" } else { &key.section };
+            Some(Override::flag(&format!("--{name}"), section, &key.name, value))
         };
         Ok(Self { overrides: workload_keys().iter().filter_map(given).collect() })
     }

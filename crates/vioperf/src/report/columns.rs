@@ -330,21 +330,31 @@ fn searched(cell: &CellAnalysis) -> Option<String> {
     ))
 }
 
-/// What loss is, and how the wire's share is made up.
+/// Preamble and gap: on the wire, but not of the frame.
+const AROUND_FRAME: u64 = 8 + 12;
+
+/// What loss is, how large the frames are, and how the wire's share is made up.
 fn lost_and_wire(cells: &[CellAnalysis], all: bool) -> Vec<String> {
     let mut sizes: Vec<(u64, u64)> = Vec::new();
     for datagrams in cells.iter().filter_map(|cell| cell.datagrams.as_ref()) {
-        if let Some(bytes) = datagrams.bytes_on_wire
-            && !sizes.iter().any(|(payload, _)| *payload == datagrams.payload_bytes)
-        {
-            sizes.push((datagrams.payload_bytes, bytes));
-        }
+        let size = datagrams.bytes_on_wire.map(|bytes| (datagrams.payload_bytes, bytes));
+        sizes.extend(size.filter(|size| !sizes.contains(size)));
     }
+    let frames: Vec<String> = sizes
+        .iter()
+        .map(|(payload, bytes)| {
+            format!("{payload} bytes of payload make {}", bytes.saturating_sub(AROUND_FRAME))
+        })
+        .collect();
     let known = |cell: &CellAnalysis| {
         cell.datagrams.as_ref().is_some_and(|d| d.percent_of_wire_rate.mean().is_some())
     };
     let mut said =
         vec!["Lost: what was sent and did not arrive, in percent of what was sent.".to_owned()];
+    if !frames.is_empty() {
+        let frames = frames.join(", ");
+        said.push(format!("Ethernet frames, checksum included: {frames} bytes."));
+    }
     if all && !sizes.is_empty() && cells.iter().any(known) {
         let sizes: Vec<String> = sizes
             .iter()
