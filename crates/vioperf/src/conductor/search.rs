@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use vioperf_analysis::measure::Unit;
 use vioperf_analysis::rate_search::{self, Bounds, Goal, proved};
 use vioperf_model::record::{Party, Place, Probe, SearchRecord};
-use vioperf_model::units::TimeSpan;
+use vioperf_model::units::{ByteSize, TimeSpan};
 use vioperf_model::wire::Role;
 use vioperf_model::workload::{Search, Workload, WorkloadKind};
 
@@ -76,6 +76,11 @@ pub fn conduct(
     Ok((all.swap_remove(shown), record))
 }
 
+/// As large as Linux gives without being asked (`net.core.rmem_default`, and the most that it gives to
+/// anybody who asks). What a larger one takes in during a probe would be found good, though the
+/// receiver does not keep up.
+const BUFFER: ByteSize = ByteSize::from_kib(208);
+
 /// A probe's load: datagrams at a rate, or as fast as they go.
 fn load(workload: &Workload, per_second: Option<u64>, duration: TimeSpan) -> Workload {
     Workload {
@@ -83,6 +88,7 @@ fn load(workload: &Workload, per_second: Option<u64>, duration: TimeSpan) -> Wor
         duration,
         warmup: TimeSpan::from_millis(0),
         datagrams_per_second: per_second.map(|rate| u32::try_from(rate).unwrap_or(u32::MAX)),
+        socket_buffer: Some(workload.socket_buffer.unwrap_or(BUFFER)),
         burst: workload.burst.filter(|_| per_second.is_some()),
         search: Search::default(),
         ..workload.clone()
