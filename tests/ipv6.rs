@@ -27,7 +27,7 @@ fn both_protocols_carry_the_load_to_a_guest() {
         "--set=ip=ipv4,ipv6",
         "--set=streams=1",
         "--set=direction=to-guest",
-        "--set=duration=300ms",
+        "--set=duration=1s",
     ]);
     assert_eq!(trials.len(), 4);
     for trial in &trials {
