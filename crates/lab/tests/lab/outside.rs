@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
@@ -222,8 +222,13 @@ fn killed(start: impl Fn() -> Run, moments: &[&str], whom: Whom) {
             Whom::Guard => assert_eq!(code, None),
             Whom::Inner => assert_eq!(code, Some(137), "the guard says how it ended"),
         }
-        let left = namespaces_in_use();
-        assert!(own.iter().all(|one| !left.contains(one)), "{own:?} of {moment} are left");
+        // Who waits for the guard does not wait for what dies with it, which takes a moment more.
+        let deadline = Instant::now() + Duration::from_secs(5);
+        let is_left = || own.iter().any(|one| namespaces_in_use().contains(one));
+        while is_left() && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        assert!(!is_left(), "{own:?} of {moment} are left");
     }
     // At a moment that nobody chose.
     let run = start();
