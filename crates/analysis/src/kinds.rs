@@ -9,15 +9,6 @@ use crate::measure::{Measure, headline_of};
 use crate::result::{CellAnalysis, RunAnalysis, Severity};
 use crate::testing::{PACKETS_SENT_FACTOR, Synthetic, UDP_LOST_PERCENT};
 
-const KINDS: [WorkloadKind; 6] = [
-    WorkloadKind::TcpStream,
-    WorkloadKind::UdpStream,
-    WorkloadKind::PacketRate,
-    WorkloadKind::RequestResponse,
-    WorkloadKind::ConnectRate,
-    WorkloadKind::RateSearch,
-];
-
 fn analysed(kind: WorkloadKind) -> RunAnalysis {
     let Synthetic { run, trials } = Synthetic::of_kind(kind);
     analyse(&run, &trials)
@@ -35,7 +26,7 @@ fn near(got: Option<f64>, want: f64, slack: f64) {
 
 #[test]
 fn every_kind_has_its_headline_where_it_says_and_is_ranked_by_it() {
-    for kind in KINDS {
+    for kind in WorkloadKind::ALL {
         let analysis = analysed(kind);
         for cell in &analysis.cells {
             let json = serde_json::to_value(cell).unwrap();
@@ -56,7 +47,7 @@ fn every_kind_has_its_headline_where_it_says_and_is_ranked_by_it() {
 
 #[test]
 fn a_calm_run_of_any_kind_has_no_warning() {
-    for kind in KINDS {
+    for kind in WorkloadKind::ALL {
         let analysis = analysed(kind);
         let known = ["datagrams-lost", "requests-timed-out"];
         let odd = analysis.findings.iter().find(|finding| {
@@ -208,7 +199,7 @@ fn a_record_that_lacks_what_its_kind_counts_has_a_reason() {
 
 #[test]
 fn nothing_that_arrives_is_said_and_divides_nothing() {
-    for kind in KINDS.into_iter().filter(|kind| *kind != WorkloadKind::RateSearch) {
+    for kind in WorkloadKind::ALL.into_iter().filter(|kind| *kind != WorkloadKind::RateSearch) {
         let Synthetic { run, mut trials } = Synthetic::of_kind(kind);
         for party in trials.iter_mut().flat_map(|trial| &mut trial.parties) {
             let sends = matches!(party.role, Role::Sender { .. });

@@ -32,6 +32,16 @@ pub enum WorkloadKind {
 }
 
 impl WorkloadKind {
+    /// Every kind.
+    pub const ALL: [Self; 6] = [
+        Self::TcpStream,
+        Self::UdpStream,
+        Self::PacketRate,
+        Self::RequestResponse,
+        Self::ConnectRate,
+        Self::RateSearch,
+    ];
+
     /// The name users write.
     pub fn name(self) -> &'static str {
         match self {

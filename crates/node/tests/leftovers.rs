@@ -6,27 +6,9 @@
 
 mod nodes;
 
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use nodes::{connected_pair, prepare_both, run};
-
-fn threads_and_files() -> [usize; 2] {
-    ["/proc/self/task", "/proc/self/fd"].map(|folder| std::fs::read_dir(folder).unwrap().count())
-}
-
-/// A joined thread is listed for a moment longer.
-fn await_at_most(expected: [usize; 2]) {
-    let deadline = Instant::now() + Duration::from_secs(5);
-    loop {
-        let now = threads_and_files();
-        if now[0] <= expected[0] && now[1] <= expected[1] {
-            return;
-        }
-        assert!(Instant::now() < deadline, "threads and files: {now:?}, expected {expected:?}");
-        sleep(Duration::from_millis(5));
-    }
-}
+use nodes::{await_at_most, connected_pair, prepare_both, run, threads_and_files};
 
 #[test]
 fn no_thread_and_no_file_is_left_between_trials() {

@@ -9,9 +9,11 @@ mod nodes;
 use std::thread::sleep;
 use std::time::Duration;
 
-use nodes::{Node, RECEIVER_ADDRESS, part, prepare_both, quiet_pair, receiver, run};
+use nodes::{
+    Node, RECEIVER_ADDRESS, moved, on_interface, part, prepare_both, quiet_pair, receiver, run,
+};
 use serde_json::{Value, json};
-use vioperf_model::sample::{InterfaceCounters, LoadCounters, NodeReport};
+use vioperf_model::sample::NodeReport;
 use vioperf_model::wire::{Prepare, Request, Response, Role};
 use vioperf_model::workload::Workload;
 
@@ -27,22 +29,6 @@ fn workload(options: &Value) -> Workload {
     let mut workload = json!({ "warmup": "0s" });
     workload.as_object_mut().unwrap().extend(options.as_object().unwrap().clone());
     serde_json::from_value(workload).unwrap()
-}
-
-fn moved(report: &NodeReport) -> LoadCounters {
-    report.samples.last().unwrap().load.unwrap()
-}
-
-fn interface(report: &NodeReport, name: &str) -> InterfaceCounters {
-    let [first, last] = [report.samples.first(), report.samples.last()]
-        .map(|sample| sample.unwrap().interfaces.as_ref().unwrap()[name]);
-    InterfaceCounters {
-        rx_packets: last.rx_packets - first.rx_packets,
-        rx_bytes: last.rx_bytes - first.rx_bytes,
-        tx_packets: last.tx_packets - first.tx_packets,
-        tx_bytes: last.tx_bytes - first.tx_bytes,
-        ..InterfaceCounters::default()
-    }
 }
 
 /// Prepares and runs a load from the first node to the second.
@@ -65,7 +51,7 @@ fn every_datagram_is_on_the_interface_and_nothing_else() {
         let load = received.load.as_ref().unwrap();
         let [out, arrived] = [moved(&sent), moved(&received)].map(|m| m.datagrams.unwrap());
         assert_eq!(moved(&sent).bytes, out * payload, "{options}");
-        let [left, right] = [interface(&sent, "left"), interface(&received, "right")];
+        let [left, right] = [on_interface(&sent, "left"), on_interface(&received, "right")];
         // Beside the datagrams there are a few of 32 bytes, which tell where a flow ended.
         let told = left.tx_packets - out;
         assert!(told <= 40, "{options}: {told} packets are no datagrams of the load");
@@ -94,7 +80,7 @@ fn over_ipv6_every_datagram_takes_twenty_bytes_more() {
         nodes::prepare_at(&mut nodes, "fd07::2".parse().unwrap(), adapt, 1);
         let [sent, received] = run(&mut nodes, Duration::from_millis(300));
         let out = moved(&sent).datagrams.unwrap();
-        let left = interface(&sent, "left");
+        let left = on_interface(&sent, "left");
         let other = left.tx_bytes - out * (payload + ETHERNET + IPV4 + 20 + UDP);
         // IPv6 talks by itself, and a flow's end is told.
         let others = left.tx_packets - out;
@@ -113,7 +99,7 @@ fn every_byte_of_a_stream_is_on_the_interface_with_the_headers_of_its_packets() 
             json!({ "kind": "tcp-stream", "streams": streams, "socket_buffer": "64 KiB" });
         let [sent, received] = measure(&mut nodes, &options, Duration::from_millis(300));
         let [out, arrived] = [moved(&sent).bytes, moved(&received).bytes];
-        let left = interface(&sent, "left");
+        let left = on_interface(&sent, "left");
         let payload = left.tx_bytes - left.tx_packets * (ETHERNET + IPV4 + TCP);
         let retransmitted = {
             let tcp = |at: &vioperf_model::sample::Sample| at.tcp.unwrap().segments_retransmitted;
@@ -205,7 +191,7 @@ fn a_planted_loss_is_read_and_is_not_the_sockets() {
         // The interface had them all: they were lost after it.
         let out = moved(&sent).datagrams.unwrap();
         assert_eq!(outcome.received + outcome.lost, out);
-        assert!(interface(&received, "right").rx_packets >= out);
+        assert!(on_interface(&received, "right").rx_packets >= out);
         // Four standard errors of a binomial share.
         let share = percent as f64 / 100.0;
         let error = (share * (1.0 - share) / out as f64).sqrt();

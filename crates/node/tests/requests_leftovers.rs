@@ -7,38 +7,20 @@
 
 mod nodes;
 
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use nodes::{RECEIVER_ADDRESS, connected_pair, prepare_at, run};
+use nodes::{RECEIVER_ADDRESS, await_at_most, connected_pair, prepare_at, run, threads_and_files};
 use serde_json::json;
 use vioperf_model::wire::Prepare;
 
 /// What both nodes may hold resident more than before, in KiB: 16 MiB each.
 const BOTH_NODES_KIB: u64 = 32 << 10;
 
-fn threads_and_files() -> [usize; 2] {
-    ["/proc/self/task", "/proc/self/fd"].map(|folder| std::fs::read_dir(folder).unwrap().count())
-}
-
 /// A line of `/proc/self/status` in KiB.
 fn resident_kib(line: &str) -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|found| found.strip_prefix(line)).unwrap();
     line.trim().trim_end_matches(" kB").parse().unwrap()
-}
-
-/// A joined thread is listed for a moment longer.
-fn await_at_most(expected: [usize; 2]) {
-    let deadline = Instant::now() + Duration::from_secs(5);
-    loop {
-        let now = threads_and_files();
-        if now[0] <= expected[0] && now[1] <= expected[1] {
-            return;
-        }
-        assert!(Instant::now() < deadline, "threads and files: {now:?}, expected {expected:?}");
-        sleep(Duration::from_millis(5));
-    }
 }
 
 #[test]

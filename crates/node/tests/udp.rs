@@ -10,9 +10,10 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use nodes::{
-    RECEIVER_ADDRESS, connected_pair, interface, part, prepare_at, prepare_both, receiver, run,
+    RECEIVER_ADDRESS, connected_pair, interface, moved, on_interface, part, prepare_at,
+    prepare_both, receiver, run,
 };
-use vioperf_model::sample::{InterfaceCounters, LoadCounters, NodeReport};
+use vioperf_model::sample::NodeReport;
 use vioperf_model::units::{BitRate, ByteSize, TimeSpan};
 use vioperf_model::wire::{InterfaceConfig, Prepare, Request, Response, Role, Spread};
 use vioperf_model::workload::{Receivers, Workload, WorkloadKind};
@@ -25,22 +26,6 @@ const OTHER_PACKETS: u64 = 30;
 fn load(kind: WorkloadKind, payload: u64) -> Workload {
     let payload = Some(ByteSize::from_bytes(payload));
     Workload { payload, ..Workload::new(kind) }
-}
-
-fn moved(report: &NodeReport) -> LoadCounters {
-    report.samples.last().unwrap().load.unwrap()
-}
-
-fn on_interface(report: &NodeReport, name: &str) -> InterfaceCounters {
-    let [first, last] = [report.samples.first(), report.samples.last()]
-        .map(|sample| sample.unwrap().interfaces.as_ref().unwrap()[name]);
-    InterfaceCounters {
-        rx_packets: last.rx_packets - first.rx_packets,
-        rx_bytes: last.rx_bytes - first.rx_bytes,
-        tx_packets: last.tx_packets - first.tx_packets,
-        tx_bytes: last.tx_bytes - first.tx_bytes,
-        ..InterfaceCounters::default()
-    }
 }
 
 #[test]

@@ -6,27 +6,12 @@
 
 mod nodes;
 
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use nodes::{connected_pair, part, prepare_both, receiver, run};
+use nodes::{await_at_most, connected_pair, part, prepare_both, receiver, run, threads_and_files};
 use vioperf_model::units::ByteSize;
 use vioperf_model::wire::Request;
 use vioperf_model::workload::{Receivers, Workload, WorkloadKind};
-
-fn threads_and_files() -> [usize; 2] {
-    ["/proc/self/task", "/proc/self/fd"].map(|folder| std::fs::read_dir(folder).unwrap().count())
-}
-
-/// A joined thread is listed for a moment longer.
-fn await_at_most(expected: [usize; 2]) {
-    let deadline = Instant::now() + Duration::from_secs(5);
-    while threads_and_files().iter().zip(expected).any(|(now, expected)| *now > expected) {
-        let now = threads_and_files();
-        assert!(Instant::now() < deadline, "threads and files: {now:?}, expected {expected:?}");
-        sleep(Duration::from_millis(5));
-    }
-}
 
 #[test]
 fn no_thread_and_no_file_is_left_between_trials() {

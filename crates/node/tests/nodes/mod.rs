@@ -11,10 +11,10 @@ use std::os::unix::net::UnixStream;
 use std::process::Command;
 use std::sync::mpsc::channel;
 use std::thread::{JoinHandle, sleep};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::sched::{CloneFlags, setns, unshare};
-use vioperf_model::sample::{InterfaceFacts, NodeReport};
+use vioperf_model::sample::{InterfaceCounters, InterfaceFacts, LoadCounters, NodeReport};
 use vioperf_model::units::TimeSpan;
 use vioperf_model::wire::{
     InterfaceConfig, InterfaceSelector, Prepare, Request, Response, Role, WireError, read_frame,
@@ -251,4 +251,40 @@ pub fn run(nodes: &mut [Node; 2], time: Duration) -> [NodeReport; 2] {
     sender.must(&Request::Stop);
     receiver.must(&Request::Stop);
     [sender.collect(), receiver.collect()]
+}
+
+/// What one end's load has moved in all.
+pub fn moved(report: &NodeReport) -> LoadCounters {
+    report.samples.last().unwrap().load.unwrap()
+}
+
+/// What passed an interface between the first sample and the last.
+pub fn on_interface(report: &NodeReport, name: &str) -> InterfaceCounters {
+    let [first, last] = [report.samples.first(), report.samples.last()]
+        .map(|sample| sample.unwrap().interfaces.as_ref().unwrap()[name]);
+    InterfaceCounters {
+        rx_packets: last.rx_packets - first.rx_packets,
+        rx_bytes: last.rx_bytes - first.rx_bytes,
+        tx_packets: last.tx_packets - first.tx_packets,
+        tx_bytes: last.tx_bytes - first.tx_bytes,
+        ..InterfaceCounters::default()
+    }
+}
+
+/// Threads and open files of this process.
+pub fn threads_and_files() -> [usize; 2] {
+    ["/proc/self/task", "/proc/self/fd"].map(|folder| std::fs::read_dir(folder).unwrap().count())
+}
+
+/// Waits, bounded, until no more are left: a joined thread is listed for a moment longer.
+pub fn await_at_most(expected: [usize; 2]) {
+    let deadline = Instant::now() + Duration::from_secs(5);
+    loop {
+        let now = threads_and_files();
+        if now[0] <= expected[0] && now[1] <= expected[1] {
+            return;
+        }
+        assert!(Instant::now() < deadline, "threads and files: {now:?}, expected {expected:?}");
+        sleep(Duration::from_millis(5));
+    }
 }

@@ -20,15 +20,6 @@ fn formats(analysis: &RunAnalysis) -> [(&'static str, String); 6] {
     ]
 }
 
-const KINDS: [WorkloadKind; 6] = [
-    WorkloadKind::TcpStream,
-    WorkloadKind::UdpStream,
-    WorkloadKind::PacketRate,
-    WorkloadKind::RequestResponse,
-    WorkloadKind::ConnectRate,
-    WorkloadKind::RateSearch,
-];
-
 fn analysed(synthetic: &Synthetic) -> RunAnalysis {
     analyse(&synthetic.run, &synthetic.trials)
 }
@@ -103,7 +94,7 @@ fn the_answer_and_every_path_are_there() {
 
 #[test]
 fn eighty_columns_hold_whatever_the_strings() {
-    let kinds = KINDS.map(Synthetic::of_kind);
+    let kinds = WorkloadKind::ALL.map(Synthetic::of_kind);
     for synthetic in [Synthetic::tcg(), hostile()].into_iter().chain(kinds) {
         let text = terminal::render(&analysed(&synthetic), false, false);
         let longest = text.lines().max_by_key(|line| width(line)).unwrap();
@@ -148,7 +139,8 @@ fn hostile_strings_do_nothing_to_a_browser() {
 
 #[test]
 fn a_page_needs_no_network() {
-    for synthetic in [Synthetic::tcg()].into_iter().chain(KINDS.map(Synthetic::of_kind)) {
+    for synthetic in [Synthetic::tcg()].into_iter().chain(WorkloadKind::ALL.map(Synthetic::of_kind))
+    {
         let page = html::render(&analysed(&synthetic));
         for harm in ["http://", "https://", "<script", "@import", "url(", "<link"] {
             assert!(!page.contains(harm), "{harm}");
@@ -190,7 +182,7 @@ fn parse_csv(text: &str) -> Vec<Vec<String>> {
 
 #[test]
 fn csv_has_a_row_a_cell_and_no_formulas() {
-    for synthetic in [hostile()].into_iter().chain(KINDS.map(Synthetic::of_kind)) {
+    for synthetic in [hostile()].into_iter().chain(WorkloadKind::ALL.map(Synthetic::of_kind)) {
         let analysis = analysed(&synthetic);
         let text = csv::render(&analysis);
         let table = text.split_once("cell,path").unwrap().1;
