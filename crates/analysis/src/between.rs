@@ -48,14 +48,14 @@ impl EndReading {
 }
 
 /// Gathers both ends; `payload` is whether the load is measured by its bytes.
-pub fn gather(trials: &CellTrials<'_>) -> BetweenMachines {
+pub fn gather(trials: &CellTrials) -> BetweenMachines {
     BetweenMachines {
         client: gather_end(trials, |between| &between.client),
         server: gather_end(trials, |between| &between.server),
     }
 }
 
-fn gather_end(trials: &CellTrials<'_>, of: fn(&BetweenReading) -> &EndReading) -> MachineEnd {
+fn gather_end(trials: &CellTrials, of: fn(&BetweenReading) -> &EndReading) -> MachineEnd {
     let metric = |read: fn(&EndReading) -> &Reading| {
         trials.metric_of(move |readings: &TrialReadings| match &readings.between {
             Some(between) => read(of(between)).clone(),
@@ -105,7 +105,7 @@ impl TcpReading {
 }
 
 /// Gathers what TCP said.
-pub fn gather_tcp(trials: &CellTrials<'_>) -> TcpState {
+pub fn gather_tcp(trials: &CellTrials) -> TcpState {
     let metric = |read: fn(&TcpReading) -> &Reading| trials.metric(move |r| read(&r.tcp));
     TcpState {
         rtt_us: metric(|tcp| &tcp.rtt_us),

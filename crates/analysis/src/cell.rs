@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use vioperf_model::plan::{Cell, CellId, Plan};
+use vioperf_model::plan::Cell;
 use vioperf_model::record::{Outcome, Party, Place, TrialRecord};
 use vioperf_model::sample::InterfaceFacts;
 use vioperf_model::scenario::IpVersion;
@@ -10,8 +10,8 @@ use vioperf_model::workload::{Direction, Workload, WorkloadKind};
 
 use crate::between;
 use crate::cores::{CoreReading, MachineReading};
-use crate::datagrams::{bytes_on_wire, percent_of_wire_rate};
-use crate::latency::{Latency, PERCENTILES, Wanted};
+use crate::datagrams::bytes_on_wire;
+use crate::latency::{Latency, LatencyReading, PERCENTILES, Wanted};
 use crate::measure::Measure;
 use crate::rate_search::{End, Goal, Proved};
 use crate::rates::TrialReadings;
@@ -25,40 +25,69 @@ use crate::statistics::{summarise, summarise_ratios};
 use crate::threads::Task;
 use crate::window::{Absent, Reading};
 
-/// The trials of one cell, in the order of blocks.
+/// The trials of one cell.
 #[derive(Debug, Default)]
-pub struct CellTrials<'a> {
-    /// Those that count, with what was derived of them.
-    pub completed: Vec<(&'a TrialRecord, TrialReadings)>,
+pub struct CellTrials {
+    /// What was derived of those that count, in the order of blocks once they are sorted.
+    pub completed: Vec<TrialReadings>,
     /// How many do not count.
     pub void: u32,
+    /// The transactions of all trials that count.
+    latency: Latency,
+    /// The interfaces under test, each with the trial that it was first seen in.
+    ends: Vec<(TrialOrder, EndFacts)>,
 }
 
-/// Sorts the trials to their cells; those of unknown cells are left aside.
-pub fn trials_by_cell<'a>(
-    plan: &Plan,
-    trials: &'a [TrialRecord],
-) -> BTreeMap<CellId, CellTrials<'a>> {
-    let workloads: BTreeMap<&CellId, &Workload> =
-        plan.cells.iter().map(|cell| (&cell.id, &cell.workload)).collect();
-    let mut by_cell: BTreeMap<CellId, CellTrials<'a>> = BTreeMap::new();
-    for trial in trials {
-        let Some(workload) = workloads.get(&trial.cell) else { continue };
-        let cell = by_cell.entry(trial.cell.clone()).or_default();
-        match trial.outcome {
-            Outcome::Completed => {
-                cell.completed.push((trial, TrialReadings::of(trial, workload)));
-            }
-            Outcome::Void { .. } => cell.void = cell.void.saturating_add(1),
+/// Block and sequence: the order of trials.
+type TrialOrder = (u32, u32);
+
+impl CellTrials {
+    /// Takes a trial of the cell, which has that load.
+    pub fn add(&mut self, trial: &TrialRecord, workload: &Workload) {
+        if matches!(trial.outcome, Outcome::Void { .. }) {
+            self.void = self.void.saturating_add(1);
+            return;
+        }
+        self.completed.push(TrialReadings::of(trial, workload));
+        if let Ok(latency) = Latency::of_trial(trial) {
+            self.latency.merge(&latency);
+        }
+        for party in &trial.parties {
+            let Some(interface) = &party.interface else { continue };
+            self.add_end((trial.block, trial.sequence), party, interface);
         }
     }
-    for cell in by_cell.values_mut() {
-        cell.completed.sort_by_key(|(trial, _)| (trial.block, trial.sequence));
-    }
-    by_cell
-}
 
-impl CellTrials<'_> {
+    /// What is told of the interface is what it was in the first trial, whatever order they come in.
+    fn add_end(&mut self, order: TrialOrder, party: &Party, interface: &InterfaceFacts) {
+        let same = self.ends.iter_mut().find(|(_, end)| is_same_end(end, party, interface));
+        match same {
+            Some((first, end)) => {
+                end.trials = end.trials.saturating_add(1);
+                if order < *first {
+                    *first = order;
+                    end.interface = interface.clone();
+                }
+            }
+            None => self.ends.push((
+                order,
+                EndFacts {
+                    place: party.place,
+                    kernel_release: party.identity.kernel_release.clone(),
+                    trials: 1,
+                    interface: interface.clone(),
+                },
+            )),
+        }
+    }
+
+    /// Brings the trials into the order of blocks.
+    pub fn sort(&mut self) {
+        self.completed.sort_by_key(|readings| (readings.block, readings.sequence));
+        // The order of two ends that were first seen in one trial is that of the record.
+        self.ends.sort_by_key(|(first, end)| (end.place == Place::Peer, end.place, *first));
+    }
+
     /// Summarises one number over the trials.
     pub fn metric<'r>(&'r self, read: impl Fn(&'r TrialReadings) -> &'r Reading) -> Metric {
         self.metric_of(|readings| read(readings).clone())
@@ -66,7 +95,7 @@ impl CellTrials<'_> {
 
     /// The same for a number that is put together first.
     pub fn metric_of<'r>(&'r self, read: impl Fn(&'r TrialReadings) -> Reading) -> Metric {
-        let readings = self.completed.iter().map(|(_, r)| (r.sequence, r.block, read(r)));
+        let readings = self.completed.iter().map(|r| (r.sequence, r.block, read(r)));
         metric(readings, summarise)
     }
 
@@ -80,7 +109,7 @@ impl CellTrials<'_> {
         of: impl Fn(&'r TrialReadings) -> Option<&'r MachineReading>,
     ) -> MachineUse {
         let mut cores: BTreeMap<u32, Vec<(&TrialReadings, &CoreReading)>> = BTreeMap::new();
-        for (_, readings) in &self.completed {
+        for readings in &self.completed {
             for core in of(readings).iter().flat_map(|machine| machine.cores.iter().flatten()) {
                 cores.entry(core.core).or_default().push((readings, core));
             }
@@ -107,40 +136,33 @@ impl CellTrials<'_> {
             waiting_percent_of_core: self.metric(|r| &r.qemu.waiting_percent_of_core),
         }
     }
-
-    fn ends(&self) -> Vec<EndFacts> {
-        let mut ends: Vec<EndFacts> = Vec::new();
-        for (trial, _) in &self.completed {
-            for party in &trial.parties {
-                let Some(interface) = &party.interface else { continue };
-                let same = |end: &&mut EndFacts| is_same_end(end, party, interface);
-                match ends.iter_mut().find(same) {
-                    Some(end) => end.trials = end.trials.saturating_add(1),
-                    None => ends.push(EndFacts {
-                        place: party.place,
-                        kernel_release: party.identity.kernel_release.clone(),
-                        trials: 1,
-                        interface: interface.clone(),
-                    }),
-                }
-            }
-        }
-        ends.sort_by_key(|end| (end.place == Place::Peer, end.place));
-        ends
-    }
 }
 
 /// What a fresh guest may have otherwise without being another interface does not count.
 fn is_same_end(end: &EndFacts, party: &Party, interface: &InterfaceFacts) -> bool {
-    let known = InterfaceFacts {
-        name: interface.name.clone(),
-        mac: interface.mac.clone(),
-        bus_address: interface.bus_address.clone(),
-        ..end.interface.clone()
-    };
+    let InterfaceFacts {
+        name: _,
+        mac: _,
+        bus_address: _,
+        mtu,
+        carrier,
+        driver,
+        driver_version,
+        speed_mbit_per_s,
+        full_duplex,
+        queues,
+        rings,
+        offloads,
+        absent,
+    } = interface;
+    let known = &end.interface;
     end.place == party.place
         && end.kernel_release == party.identity.kernel_release
-        && known == *interface
+        && (known.mtu, known.carrier) == (*mtu, *carrier)
+        && (&known.driver, &known.driver_version) == (driver, driver_version)
+        && (known.speed_mbit_per_s, known.full_duplex) == (*speed_mbit_per_s, *full_duplex)
+        && (known.queues, known.rings) == (*queues, *rings)
+        && (&known.offloads, &known.absent) == (offloads, absent)
 }
 
 fn core_use(core: u32, trials: &[(&TrialReadings, &CoreReading)]) -> CoreUse {
@@ -195,8 +217,8 @@ fn add_reason(metric: &mut Metric, reason: Absent) {
 /// `mine` and the same of the baseline of the same block, put together by `with`: machines drift,
 /// and a block's trials lie close together.
 pub fn beside_baseline(
-    cell: &CellTrials<'_>,
-    baseline: Option<&CellTrials<'_>>,
+    cell: &CellTrials,
+    baseline: Option<&CellTrials>,
     read: impl Fn(&TrialReadings) -> Reading,
     with: impl Fn(&Reading, &Reading) -> Reading,
     summarise: impl Fn(&[f64]) -> Option<crate::result::Summary>,
@@ -204,17 +226,13 @@ pub fn beside_baseline(
     let Some(baseline) = baseline else {
         return Metric { absent: [("it is the baseline".into(), 0)].into(), ..Metric::default() };
     };
-    let in_block: BTreeMap<u32, Reading> = baseline
-        .completed
-        .iter()
-        .rev()
-        .map(|(_, readings)| (readings.block, read(readings)))
-        .collect();
+    let in_block: BTreeMap<u32, Reading> =
+        baseline.completed.iter().rev().map(|readings| (readings.block, read(readings))).collect();
     let together = |readings: &TrialReadings| -> Reading {
         let missing = Err("no baseline in the same block".into());
         with(&read(readings), in_block.get(&readings.block).unwrap_or(&missing))
     };
-    let readings = cell.completed.iter().map(|(_, r)| (r.sequence, r.block, together(r)));
+    let readings = cell.completed.iter().map(|r| (r.sequence, r.block, together(r)));
     metric(readings, summarise)
 }
 
@@ -235,7 +253,7 @@ fn positive(reading: &Reading, otherwise: &'static str) -> Reading {
     if value > 0.0 { Ok(value) } else { Err(otherwise.into()) }
 }
 
-fn datagrams(cell: &Cell, trials: &CellTrials<'_>) -> Datagrams {
+fn datagrams(cell: &Cell, trials: &CellTrials) -> Datagrams {
     let payload_bytes = cell.workload.payload_bytes();
     let demand = |at: usize| per_unit(at, 1e9);
     Datagrams {
@@ -263,28 +281,24 @@ fn datagrams(cell: &Cell, trials: &CellTrials<'_>) -> Datagrams {
     }
 }
 
-fn rate_search(cell: &Cell, trials: &CellTrials<'_>) -> RateSearch {
-    let of_wire = trials.completed.iter().map(|(trial, readings)| {
-        let percent = percent_of_wire_rate(trial, &cell.workload, &readings.headline);
-        (readings.sequence, readings.block, percent)
-    });
+fn rate_search(cell: &Cell, trials: &CellTrials) -> RateSearch {
     let goals = Goal::all(&cell.workload.search);
     RateSearch {
         lower_bound_per_second: trials.metric(|r| &r.headline),
-        percent_of_wire_rate: metric(of_wire, summarise),
+        percent_of_wire_rate: trials.metric(|r| &r.search_percent_of_wire_rate),
         max_rate_per_second: trials.metric(|r| &r.search_max_rate),
         goals: goals.iter().enumerate().map(|(at, goal)| search_goal(trials, at, goal)).collect(),
     }
 }
 
-fn search_goal(trials: &CellTrials<'_>, at: usize, goal: &Goal) -> SearchGoal {
+fn search_goal(trials: &CellTrials, at: usize, goal: &Goal) -> SearchGoal {
     let proved = |r: &TrialReadings| -> Result<Proved, Absent> {
         let proved = r.search.as_ref().map_err(Clone::clone)?;
         Ok(*proved.get(at).ok_or("the search had no such goal")?)
     };
     let metric = |read: fn(&Proved) -> Reading| trials.metric_of(|r| read(&proved(r)?));
     let mut ends: BTreeMap<&'static str, u32> = BTreeMap::new();
-    for goal in trials.completed.iter().filter_map(|(_, readings)| proved(readings).ok()) {
+    for goal in trials.completed.iter().filter_map(|readings| proved(readings).ok()) {
         *ends.entry(goal.end.name()).or_default() += 1;
     }
     SearchGoal {
@@ -301,7 +315,7 @@ fn search_goal(trials: &CellTrials<'_>, at: usize, goal: &Goal) -> SearchGoal {
     }
 }
 
-fn transactions(trials: &CellTrials<'_>, baseline: Option<&CellTrials<'_>>) -> Transactions {
+fn transactions(trials: &CellTrials, baseline: Option<&CellTrials>) -> Transactions {
     let demand = |at: usize| per_unit(at, 1e6);
     Transactions {
         per_second: trials.metric(|r| &r.headline),
@@ -320,13 +334,13 @@ fn per_unit(at: usize, parts: f64) -> impl Fn(&TrialReadings) -> Reading {
     move |readings| readings.cpu_seconds_per_unit[at].clone().map(|seconds| seconds * parts)
 }
 
-fn latency(trials: &CellTrials<'_>, baseline: Option<&CellTrials<'_>>) -> LatencyAnalysis {
-    let read = |from: fn(&Latency) -> f64| {
-        move |r: &TrialReadings| r.latency.as_ref().map(from).map_err(Clone::clone)
+fn latency(trials: &CellTrials, baseline: Option<&CellTrials>) -> LatencyAnalysis {
+    let read = |from: fn(&LatencyReading) -> f64| {
+        move |r: &TrialReadings| -> Reading { Ok(from(r.latency.as_ref().map_err(Clone::clone)?)) }
     };
-    let percentile = |wanted: &Wanted| {
+    let percentile = |(at, wanted): (usize, &Wanted)| {
         let read = |r: &TrialReadings| -> Reading {
-            r.latency.as_ref().map_err(Clone::clone)?.percentile_us(wanted)
+            r.latency.as_ref().map_err(Clone::clone)?.percentiles_us[at].clone()
         };
         Percentile {
             name: wanted.name,
@@ -336,17 +350,19 @@ fn latency(trials: &CellTrials<'_>, baseline: Option<&CellTrials<'_>>) -> Latenc
             added_us: beside_baseline(trials, baseline, read, more, summarise),
         }
     };
-    let mut together = Latency::default();
-    for latency in trials.completed.iter().filter_map(|(_, r)| r.latency.as_ref().ok()) {
-        together.merge(latency);
-    }
     LatencyAnalysis {
-        percentiles: PERCENTILES.iter().map(percentile).collect(),
-        mean_us: trials.metric_of(read(Latency::mean_us)),
-        added_mean_us: beside_baseline(trials, baseline, read(Latency::mean_us), more, summarise),
-        max_us: trials.metric_of(read(Latency::max_us)),
-        transactions: together.transactions(),
-        curve: together.curve(),
+        percentiles: PERCENTILES.iter().enumerate().map(percentile).collect(),
+        mean_us: trials.metric_of(read(|latency| latency.mean_us)),
+        added_mean_us: beside_baseline(
+            trials,
+            baseline,
+            read(|latency| latency.mean_us),
+            more,
+            summarise,
+        ),
+        max_us: trials.metric_of(read(|latency| latency.max_us)),
+        transactions: trials.latency.transactions(),
+        curve: trials.latency.curve(),
     }
 }
 
@@ -354,8 +370,8 @@ fn latency(trials: &CellTrials<'_>, baseline: Option<&CellTrials<'_>>) -> Latenc
 pub fn analyse_cell(
     cell: &Cell,
     planned: u32,
-    trials: &CellTrials<'_>,
-    baseline: Option<&CellTrials<'_>>,
+    trials: &CellTrials,
+    baseline: Option<&CellTrials>,
 ) -> CellAnalysis {
     let has_guest = cell.nic.is_some();
     // A baseline that was planned but never tried is none in any block.
@@ -421,6 +437,6 @@ pub fn analyse_cell(
         clock_error_percent_of_window: trials.metric(|r| &r.clock_error_percent_of_window),
         unexplained_host_busy_percent_of_core: trials
             .metric(|r| &r.unexplained_host_busy_percent_of_core),
-        ends: trials.ends(),
+        ends: trials.ends.iter().map(|(_, end)| end.clone()).collect(),
     }
 }

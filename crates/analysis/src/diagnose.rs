@@ -23,9 +23,10 @@ mod vcpu_saturated;
 mod void;
 
 use vioperf_model::plan::CellId;
-use vioperf_model::record::{RunInfo, TrialRecord};
+use vioperf_model::record::RunInfo;
 
-use crate::result::{CellAnalysis, Finding, Metric, Severity, VoidTrial};
+use crate::analyser::Gathered;
+use crate::result::{CellAnalysis, Finding, Metric, Severity};
 use crate::wording;
 
 /// What the rules look at.
@@ -33,12 +34,10 @@ use crate::wording;
 pub struct Evidence<'a> {
     /// The run.
     pub run: &'a RunInfo,
-    /// Every record.
-    pub trials: &'a [TrialRecord],
+    /// What is kept of the records.
+    pub gathered: &'a Gathered,
     /// What was derived.
     pub cells: &'a [CellAnalysis],
-    /// Trials that do not count.
-    pub void_trials: &'a [VoidTrial],
 }
 
 type Rule = fn(&Evidence<'_>) -> Vec<Finding>;
@@ -127,7 +126,7 @@ mod tests {
     use super::*;
     use crate::analyse;
     use crate::testing::{Synthetic, with_flat_rate};
-    use vioperf_model::record::{Outcome, Place, RunEnd, RunEnding, SearchRecord};
+    use vioperf_model::record::{Outcome, Place, RunEnd, RunEnding, SearchRecord, TrialRecord};
     use vioperf_model::workload::WorkloadKind;
 
     fn rules(run: &RunInfo, trials: &[TrialRecord]) -> Vec<String> {

@@ -19,12 +19,8 @@ pub fn notice(run: &RunInfo) -> Option<String> {
     ))
 }
 
-/// What was measured between two machines.
-pub fn between_machines(
-    run: &RunInfo,
-    cells: &[CellAnalysis],
-    trials: &[TrialRecord],
-) -> Vec<String> {
+/// What was measured between two machines, and how far the trials came that were [cut short](cut_short).
+pub fn between_machines(cells: &[CellAnalysis], cut_short: Vec<String>) -> Vec<String> {
     let sentence = |cell: &CellAnalysis| {
         let measure = cell.measure();
         let (server, rate) = (&cell.path, cell.headline().mean());
@@ -58,11 +54,11 @@ pub fn between_machines(
             sentence
         }
     };
-    cells.iter().map(sentence).chain(trials.iter().filter_map(|t| cut_short(run, t))).collect()
+    cells.iter().map(sentence).chain(cut_short).collect()
 }
 
 /// How far a trial came that does not count.
-fn cut_short(run: &RunInfo, trial: &TrialRecord) -> Option<String> {
+pub fn cut_short(run: &RunInfo, trial: &TrialRecord) -> Option<String> {
     let Outcome::Void { reason, .. } = &trial.outcome else { return None };
     let timeline = trial.timeline.as_ref()?;
     let ns = timeline.measured_until_ns.saturating_sub(timeline.measured_from_ns);

@@ -7,7 +7,7 @@ use vioperf_model::sample::LatencyHistogram;
 
 use crate::flow::Flow;
 use crate::result::CurvePoint;
-use crate::window::Absent;
+use crate::window::{Absent, Reading};
 
 /// A percentile that reports show.
 #[derive(Debug, Clone, Copy)]
@@ -35,6 +35,28 @@ const LEAST_BEYOND: f64 = 10.0;
 const POINTS_PER_DECADE: u32 = 12;
 /// The curve ends at the latest here: 1 / (1 - q) = 10^6.
 const DECADES: u32 = 6;
+
+/// What is told of the latency of one trial.
+#[derive(Debug)]
+pub struct LatencyReading {
+    /// As [`PERCENTILES`], in microseconds.
+    pub percentiles_us: [Reading; PERCENTILES.len()],
+    /// Mean in microseconds.
+    pub mean_us: f64,
+    /// The longest in microseconds.
+    pub max_us: f64,
+}
+
+impl LatencyReading {
+    /// Of a trial's transactions.
+    pub fn of(latency: &Latency) -> Self {
+        Self {
+            percentiles_us: PERCENTILES.map(|wanted| latency.percentile_us(&wanted)),
+            mean_us: latency.mean_us(),
+            max_us: latency.max_us(),
+        }
+    }
+}
 
 /// Latencies, counted.
 #[derive(Debug, Clone, Default)]

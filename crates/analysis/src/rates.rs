@@ -8,9 +8,9 @@ use vioperf_model::workload::{Direction, Workload, WorkloadKind};
 
 use crate::between::{BetweenReading, TcpReading};
 use crate::cores::MachineReading;
-use crate::datagrams::DatagramReading;
+use crate::datagrams::{DatagramReading, percent_of_wire_rate};
 use crate::flow::{Flow, View};
-use crate::latency::Latency;
+use crate::latency::{Latency, LatencyReading};
 use crate::measure::{Measure, Unit};
 use crate::rate_search;
 use crate::threads::{QemuReading, watched_percent_of_core, watched_processes};
@@ -50,8 +50,10 @@ pub struct TrialReadings {
     pub search: Result<Vec<rate_search::Proved>, Absent>,
     /// The highest rate that a search tried, in datagrams a second.
     pub search_max_rate: Reading,
+    /// What a search found, in percent of what a wire of the claimed speed can carry.
+    pub search_percent_of_wire_rate: Reading,
     /// How long transactions took.
-    pub latency: Result<Latency, Absent>,
+    pub latency: Result<LatencyReading, Absent>,
     /// Both ends of a path between two machines.
     pub between: Option<BetweenReading>,
     /// The sender's connections.
@@ -80,6 +82,39 @@ pub struct TrialReadings {
     pub clock_error_percent_of_window: Reading,
     /// Busy time of the host's cores that no watched thread explains.
     pub unexplained_host_busy_percent_of_core: Reading,
+    /// Why a load ended before it was told to.
+    pub ended_early: Option<String>,
+    /// What was due but not sent, of a load that counts it.
+    pub due: Option<Due>,
+}
+
+/// What a load with a rate was to send, in one trial or in several.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Due {
+    /// Datagrams that were sent.
+    pub sent: u64,
+    /// Datagrams, or requests, that were not.
+    pub not_sent: u64,
+}
+
+impl Due {
+    fn of(trial: &TrialRecord) -> Option<Self> {
+        let mut due = None;
+        for party in &trial.parties {
+            let not_sent = party.report.load.as_ref().and_then(|load| load.not_sent);
+            let Some(not_sent) = not_sent else { continue };
+            let last = party.report.samples.last().and_then(|last| last.load);
+            let sent = last.and_then(|load| load.datagrams).unwrap_or(0);
+            due.get_or_insert(Self::default()).add(&Self { sent, not_sent });
+        }
+        due
+    }
+
+    /// Adds what was due in another trial.
+    pub fn add(&mut self, other: &Self) {
+        self.sent = self.sent.saturating_add(other.sent);
+        self.not_sent = self.not_sent.saturating_add(other.not_sent);
+    }
 }
 
 impl TrialReadings {
@@ -129,7 +164,11 @@ impl TrialReadings {
                 .as_ref()
                 .map(|record| record.max_rate as f64)
                 .ok_or(NO_SEARCH.into()),
-            latency: Latency::of_trial(trial),
+            search_percent_of_wire_rate: match trial.search {
+                Some(_) => percent_of_wire_rate(trial, workload, &headline),
+                None => Err(NO_SEARCH.into()),
+            },
+            latency: Latency::of_trial(trial).map(|latency| LatencyReading::of(&latency)),
             between: BetweenReading::of(trial, &headline),
             tcp: TcpReading::of(&flows),
             timeouts: timeouts(&first.sender),
@@ -158,6 +197,10 @@ impl TrialReadings {
                 &host,
                 &host_cores.charged_percent_of_core,
             ),
+            ended_early: trial.parties.iter().find_map(|party| {
+                party.report.load.as_ref().and_then(|load| load.ended_early.clone())
+            }),
+            due: Due::of(trial),
             host: host_cores,
             guest: guest_cores,
             qemu,

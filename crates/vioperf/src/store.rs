@@ -179,21 +179,16 @@ pub fn write_whole(directory: &Path, name: &str, content: &[u8]) -> Result<(), S
     written.map_err(io_error("write", &path))
 }
 
-/// A run as it was read back.
+/// A run that is read back.
 #[derive(Debug)]
 pub struct StoredRun {
     /// `run.json`.
     pub info: RunInfo,
-    /// The records that are whole.
-    pub trials: Vec<TrialRecord>,
-    /// What could not be read, for a person.
-    pub damage: Vec<String>,
+    /// The records, one by one.
+    pub records: Records,
 }
 
-/// The longest line of `trials.jsonl` that is read; a record of an hour's trial is far shorter.
-const MAX_RECORD_BYTES: u64 = 1 << 30;
-
-/// Reads a run directory; records that are damaged are left out and named.
+/// Opens a run directory.
 ///
 /// # Errors
 /// When there is no run, `run.json` is damaged, or a newer vioperf wrote it.
@@ -213,45 +208,83 @@ pub fn read(path: &Path) -> Result<StoredRun, StoreError> {
             return Err(StoreError::Damaged { path: run_file, message });
         }
     };
-    let (trials, damage) = read_trials(&path.join(TRIALS_FILE))?;
-    Ok(StoredRun { info, trials, damage })
+    Ok(StoredRun { info, records: Records::open(path.join(TRIALS_FILE))? })
 }
 
-fn read_trials(path: &Path) -> Result<(Vec<TrialRecord>, Vec<String>), StoreError> {
-    let mut trials = Vec::new();
-    let mut damage = Vec::new();
-    let file = match File::open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            damage.push(format!("{} is missing: no trial can be reported", path.display()));
-            return Ok((trials, damage));
+/// The longest line of `trials.jsonl` that is read; a record of an hour's trial is far shorter.
+const MAX_RECORD_BYTES: u64 = 1 << 30;
+
+/// A line of `trials.jsonl`.
+#[derive(Debug)]
+pub enum Line {
+    /// A record that is whole.
+    Record(Box<TrialRecord>),
+    /// What could not be read and is left out, for a person.
+    Damage(String),
+}
+
+/// The lines of `trials.jsonl`, of which one at a time is in memory.
+#[derive(Debug)]
+pub struct Records {
+    path: PathBuf,
+    /// Absent when the file is missing, or read to its end.
+    reader: Option<BufReader<File>>,
+    is_missing: bool,
+    line: Vec<u8>,
+    number: u64,
+}
+
+impl Records {
+    fn open(path: PathBuf) -> Result<Self, StoreError> {
+        let reader = match File::open(&path) {
+            Ok(file) => Some(BufReader::with_capacity(1 << 16, file)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(io_error("read", &path)(error)),
+        };
+        Ok(Self { is_missing: reader.is_none(), path, reader, line: Vec::new(), number: 0 })
+    }
+
+    fn read_line(&mut self) -> Result<Option<Line>, StoreError> {
+        let path = self.path.display();
+        if std::mem::take(&mut self.is_missing) {
+            return Ok(Some(Line::Damage(format!("{path} is missing: no trial can be reported"))));
         }
-        Err(error) => return Err(io_error("read", path)(error)),
-    };
-    let mut reader = BufReader::new(file);
-    for number in 1.. {
-        let mut line = Vec::new();
-        let read = io::Read::take(&mut reader, MAX_RECORD_BYTES)
-            .read_until(b'\n', &mut line)
-            .map_err(io_error("read", path))?;
+        let Some(reader) = &mut self.reader else { return Ok(None) };
+        self.line.clear();
+        let read = io::Read::take(reader, MAX_RECORD_BYTES)
+            .read_until(b'\n', &mut self.line)
+            .map_err(io_error("read", &self.path))?;
         if read == 0 {
-            break;
+            self.reader = None;
+            return Ok(None);
         }
-        match parse_versioned(&line) {
-            Ok(record) => trials.push(record),
+        self.number += 1;
+        match parse_versioned(&self.line) {
+            Ok(record) => Ok(Some(Line::Record(record))),
             Err(Unreadable::Newer(found)) => {
-                return Err(StoreError::Newer { path: path.to_owned(), found });
+                Err(StoreError::Newer { path: self.path.clone(), found })
             }
             Err(Unreadable::Damaged(message)) => {
-                let cut = if line.ends_with(b"\n") { "damaged" } else { "cut off" };
-                damage.push(format!(
-                    "{}:{number}: record {cut}, left out ({message})",
-                    path.display()
-                ));
+                let cut = if self.line.ends_with(b"\n") { "damaged" } else { "cut off" };
+                let number = self.number;
+                Ok(Some(Line::Damage(format!(
+                    "{path}:{number}: record {cut}, left out ({message})"
+                ))))
             }
         }
     }
-    Ok((trials, damage))
+}
+
+impl Iterator for Records {
+    type Item = Result<Line, StoreError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let line = self.read_line();
+        if line.is_err() {
+            self.reader = None;
+        }
+        line.transpose()
+    }
 }
 
 enum Unreadable {
@@ -259,18 +292,41 @@ enum Unreadable {
     Damaged(String),
 }
 
-/// Looks at the version before the rest: what a newer writer wrote is not called damaged.
-fn parse_versioned<T: DeserializeOwned>(text: &[u8]) -> Result<T, Unreadable> {
-    #[derive(serde::Deserialize)]
-    struct Versioned {
-        schema_version: u64,
+/// What a newer writer wrote is not called damaged: where it does not parse, its version is asked for
+/// alone.
+fn parse_versioned<T: DeserializeOwned + Versioned>(text: &[u8]) -> Result<T, Unreadable> {
+    let parsed: Result<T, _> = serde_json::from_slice(text);
+    let version = match &parsed {
+        Ok(whole) => u64::from(whole.schema_version()),
+        Err(_) => {
+            #[derive(serde::Deserialize)]
+            struct VersionOnly {
+                schema_version: u64,
+            }
+            serde_json::from_slice(text).map_or(0, |only: VersionOnly| only.schema_version)
+        }
+    };
+    if version > u64::from(SCHEMA_VERSION) {
+        return Err(Unreadable::Newer(version));
     }
-    let damaged = |error: serde_json::Error| Unreadable::Damaged(error.to_string());
-    let version: Versioned = serde_json::from_slice(text).map_err(damaged)?;
-    if version.schema_version > u64::from(SCHEMA_VERSION) {
-        return Err(Unreadable::Newer(version.schema_version));
+    parsed.map_err(|error| Unreadable::Damaged(error.to_string()))
+}
+
+/// What says which version of the schema it was written by.
+trait Versioned {
+    fn schema_version(&self) -> u32;
+}
+
+impl Versioned for RunInfo {
+    fn schema_version(&self) -> u32 {
+        self.schema_version
     }
-    serde_json::from_slice(text).map_err(damaged)
+}
+
+impl Versioned for Box<TrialRecord> {
+    fn schema_version(&self) -> u32 {
+        self.schema_version
+    }
 }
 
 /// Pretty JSON with a final newline, as every JSON output of vioperf is.

@@ -3,12 +3,12 @@
 use vioperf_model::record::RunEnding;
 
 use super::{Evidence, about_run};
+use crate::analyser::blocks_wanted;
 use crate::result::{Finding, Severity};
 
 pub fn check(evidence: &Evidence<'_>) -> Vec<Finding> {
-    let planned = crate::blocks_wanted(evidence.run, evidence.trials);
-    let last = evidence.trials.iter().map(|trial| trial.block).max();
-    let begun = last.map_or(0, |block| u64::from(block) + 1);
+    let planned = blocks_wanted(evidence.run, evidence.gathered);
+    let begun = evidence.gathered.begun_blocks;
     let blocks = format!("{begun} of {planned} blocks were begun");
     let early = |severity, title: &str, evidence: String, advice: &str| {
         vec![about_run("ended-early", severity, title, &evidence, advice)]

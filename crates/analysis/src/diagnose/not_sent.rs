@@ -3,11 +3,10 @@
 use std::collections::BTreeMap;
 
 use vioperf_model::plan::CellId;
-use vioperf_model::record::{Outcome, TrialRecord};
-use vioperf_model::sample::LoadCounters;
 use vioperf_model::workload::WorkloadKind;
 
 use super::{Evidence, about_cells};
+use crate::rates::Due;
 use crate::result::{Finding, Severity};
 use crate::window;
 use crate::wording::{count, percent};
@@ -15,25 +14,20 @@ use crate::wording::{count, percent};
 /// Less than this part of the datagrams that were due is not worth a doubt.
 const LEAST_PERCENT: f64 = 0.1;
 
-/// What was due, in all trials of a cell.
-#[derive(Default)]
-struct Due {
-    sent: u64,
-    not_sent: u64,
-}
-
 pub fn check(evidence: &Evidence<'_>) -> Vec<Finding> {
     let mut requests: BTreeMap<&CellId, Due> = BTreeMap::new();
     let mut datagrams: BTreeMap<&CellId, Due> = BTreeMap::new();
-    for trial in evidence.trials.iter().filter(|trial| trial.outcome == Outcome::Completed) {
-        let Some(cell) = evidence.run.plan.cell(&trial.cell) else { continue };
-        let due = match cell.workload.kind {
+    for cell in evidence.cells {
+        let kind = match cell.workload.kind {
             WorkloadKind::UdpStream | WorkloadKind::PacketRate => &mut datagrams,
             // A search judges each of its probes.
             WorkloadKind::RateSearch => continue,
             _ => &mut requests,
         };
-        add(trial, due.entry(&trial.cell).or_default());
+        let Some(trials) = evidence.gathered.of_cell(&cell.id) else { continue };
+        let mut due = Due::default();
+        trials.completed.iter().filter_map(|readings| readings.due).for_each(|of| due.add(&of));
+        kind.insert(&cell.id, due);
     }
     let requests = said(requests, |due| {
         let requests = usize::try_from(due.not_sent).unwrap_or(usize::MAX);
@@ -61,17 +55,6 @@ pub fn check(evidence: &Evidence<'_>) -> Vec<Finding> {
          (workload.datagrams_per_second, workload.rate), or give the sender more threads or streams.",
     ));
     found
-}
-
-fn add(trial: &TrialRecord, due: &mut Due) {
-    for party in &trial.parties {
-        let not_sent = party.report.load.as_ref().and_then(|load| load.not_sent);
-        let Some(not_sent) = not_sent else { continue };
-        let last: Option<LoadCounters> = party.report.samples.last().and_then(|last| last.load);
-        let sent = last.and_then(|load| load.datagrams).unwrap_or(0);
-        due.not_sent = due.not_sent.saturating_add(not_sent);
-        due.sent = due.sent.saturating_add(sent);
-    }
 }
 
 fn said(

@@ -10,7 +10,7 @@ use crate::wording::{self, count};
 
 pub fn check(evidence: &Evidence<'_>) -> Vec<Finding> {
     let mut by_reason: BTreeMap<&str, BTreeMap<&CellId, usize>> = BTreeMap::new();
-    for trial in evidence.void_trials {
+    for trial in &evidence.gathered.void {
         *by_reason.entry(&trial.reason).or_default().entry(&trial.cell).or_default() += 1;
     }
     let advice = match evidence.run.scenario.testbed.server {

@@ -5,7 +5,6 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use anyhow::{Context, anyhow};
-use vioperf_analysis::analyse;
 use vioperf_analysis::settling::Follower;
 use vioperf_analysis::wording::count;
 use vioperf_lab::sandbox::{self, Entered, Sandbox};
@@ -14,6 +13,7 @@ use vioperf_model::record::{LeftOut, RunEnd, RunEnding, RunInfo, SCHEMA_VERSION}
 use vioperf_model::scenario::Scenario;
 
 use crate::cli::RunArgs;
+use crate::commands::report::analysis_of;
 use crate::conductor::hypervisor::{GuestFactory, Ingredients};
 use crate::conductor::lab_stage::{self, LabStage, Standing};
 use crate::conductor::schedule::Schedule;
@@ -217,11 +217,7 @@ fn conclude(
     args: &RunArgs,
     output: &Output,
 ) -> Result<ExitCode, Failure> {
-    let stored = store::read(directory)?;
-    for damage in &stored.damage {
-        output.warning(damage);
-    }
-    let analysis = analyse(&stored.info, &stored.trials);
+    let analysis = analysis_of(directory, output)?;
     let text = if args.json {
         report::json::render(&analysis)
     } else {
