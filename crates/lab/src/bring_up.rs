@@ -5,6 +5,7 @@ use std::os::unix::net::UnixStream;
 
 use nix::unistd::Pid;
 use vioperf_model::scenario::SwitchKind;
+use vioperf_model::units::BitRate;
 use vioperf_netlink::{Mac, NamespaceRef, NetlinkError, Socket};
 
 use crate::namespace::{self, Place, Process, ProcessCommand, SpawnError};
@@ -12,6 +13,7 @@ use crate::qemu::{
     BootImage, Booted, Guest, GuestError, GuestSource, Hypervisor, NicSpec, Shape, guest, snapshot,
 };
 use crate::sandbox::Sandbox;
+use crate::shaped_link::{self, ShapedLinkError};
 use crate::switch::{self, FarEnd, Switch, SwitchError};
 use crate::tap::{Tap, TapError};
 
@@ -25,6 +27,8 @@ pub struct LabSpec {
     pub switch: SwitchKind,
     /// MTU of the switch and of the endpoints, in bytes.
     pub mtu: u32,
+    /// Rate that the link of the peer is held to, each way; none leaves it as fast as it goes.
+    pub rate: Option<BitRate>,
     /// The far end of every load, in a namespace of its own.
     pub peer: ProcessCommand,
     /// The other end of the baseline, in a namespace of its own.
@@ -81,6 +85,9 @@ pub enum LabError {
     /// The switch could not be made.
     #[error(transparent)]
     Switch(#[from] SwitchError),
+    /// The link could not be held to its rate.
+    #[error(transparent)]
+    ShapedLink(#[from] ShapedLinkError),
     /// The kernel refused a request about links.
     #[error(transparent)]
     Netlink(#[from] NetlinkError),
@@ -137,6 +144,10 @@ impl Lab {
         };
         let peer = endpoint("peer", &spec.peer, 1)?;
         let second = endpoint("second", &spec.second, 2)?;
+        if let Some(rate) = spec.rate {
+            let there = NamespaceRef::Pid(peer.process.pid());
+            shaped_link::shape(socket, &peer.port, there, &peer.interface, rate)?;
+        }
         let (process, channel) =
             namespace::spawn(sandbox, "observer", &spec.observer, Place::Sandbox)?;
         Ok((peer, second, Observer { process, channel }))

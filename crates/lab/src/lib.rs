@@ -14,6 +14,7 @@ pub mod namespace;
 pub mod preflight;
 pub mod qemu;
 pub mod sandbox;
+mod shaped_link;
 pub mod switch;
 pub mod tap;
 

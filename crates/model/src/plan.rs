@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::levels::Levels;
 use crate::nic::NicModel;
 use crate::scenario::{IpVersion, Reuse, Scenario, SwitchKind};
-use crate::units::ByteSize;
+use crate::units::{BitRate, ByteSize};
 use crate::workload::{Direction, Workload, WorkloadKind};
 
 /// The name of a cell: its levels, joined by slashes (`virtio/4-streams/to-guest`).
@@ -39,6 +39,9 @@ pub struct Cell {
     pub switch: SwitchKind,
     /// MTU of the path in bytes.
     pub mtu: u32,
+    /// Rate that the path's link is held to each way; absent leaves it as fast as it goes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<BitRate>,
     /// What carries the load.
     #[serde(default)]
     pub ip: IpVersion,
@@ -59,7 +62,7 @@ impl Cell {
 
     /// Whether one testbed, guest included, can serve both cells one after the other.
     pub fn shares_testbed_with(&self, other: &Self) -> bool {
-        let of = |cell: &Self| (cell.nic, cell.switch, cell.mtu, cell.ip);
+        let of = |cell: &Self| (cell.nic, cell.switch, cell.mtu, cell.rate, cell.ip);
         of(self) == of(other)
     }
 
@@ -269,7 +272,8 @@ fn cell(scenario: &Scenario, path: Path, workload: Workload) -> Cell {
     let baseline = nic.map(|_| id("baseline"));
     let server = scenario.testbed.server.clone();
     let path = server.as_deref().unwrap_or(nic.map_or("baseline", NicModel::name));
-    Cell { id: id(path), nic, switch, mtu, ip, workload, baseline, server }
+    let rate = scenario.testbed.rate;
+    Cell { id: id(path), nic, switch, mtu, rate, ip, workload, baseline, server }
 }
 
 /// What is sent where nobody said how much: the longer header of IPv6 takes its room.

@@ -2,13 +2,14 @@
 //! that point at their line, is [`crate::scenario_file`].
 
 use std::fmt;
+use std::ops::RangeInclusive;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::levels::Levels;
 use crate::nic::NicModel;
-use crate::units::{ByteSize, Ratio, TimeSpan};
+use crate::units::{BitRate, ByteSize, Ratio, TimeSpan};
 use crate::workload::{Background, Direction, Receivers, Transport, Workload, WorkloadKind};
 
 /// A whole scenario.
@@ -43,6 +44,10 @@ pub struct Testbed {
     pub switch: SwitchKind,
     /// MTU of every link of the path, in bytes.
     pub mtu: u32,
+    /// Rate that the link of the peer, and so every path, is held to each way, counted from the Ethernet
+    /// header on. Absent: as fast as it goes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate: Option<BitRate>,
     /// Which Internet protocol carries the load.
     pub ip: IpVersion,
     /// The machine at the other end, where `vioperf serve` runs (`vioperf test` writes it): then there
@@ -54,7 +59,13 @@ pub struct Testbed {
 
 impl Default for Testbed {
     fn default() -> Self {
-        Self { switch: SwitchKind::Bridge, mtu: 1500, ip: IpVersion::Ipv4, server: None }
+        Self {
+            switch: SwitchKind::Bridge,
+            mtu: 1500,
+            rate: None,
+            ip: IpVersion::Ipv4,
+            server: None,
+        }
     }
 }
 
@@ -191,6 +202,10 @@ pub enum Reuse {
 }
 
 const UDP_HEADER_BYTES: u32 = 8;
+
+/// Slowest and fastest link in bits per second: a frame takes 0.2 s at the one, and the other is
+/// beyond what one core moves.
+const LINK_RATES: RangeInclusive<u64> = 64_000..=400_000_000_000;
 
 /// x86 keeps 2047 bytes of its command line (`COMMAND_LINE_SIZE`); the rest is vioperf's own.
 const MAX_KERNEL_ARGUMENTS_BYTES: usize = 1800;
@@ -358,6 +373,17 @@ impl Scenario {
             self.testbed.server.is_some() && !self.factors.nic.is_empty(),
             "factors.nic",
             "between two machines there is no guest, so no NIC of one: leave it out".into(),
+        );
+        let rate = self.testbed.rate;
+        check(
+            rate.is_some_and(|rate| !LINK_RATES.contains(&rate.as_bits_per_second())),
+            "testbed.rate",
+            "a link has between 64 kbit/s and 400 Gbit/s".into(),
+        );
+        check(
+            rate.is_some() && self.testbed.server.is_some(),
+            "testbed.rate",
+            "between two machines the link is what it is: leave the rate out".into(),
         );
         let vcpus = self.guest.vcpus;
         check(

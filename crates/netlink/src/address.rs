@@ -143,7 +143,7 @@ impl Socket {
             .collect())
     }
 
-    fn named(&mut self, index: u32) -> String {
+    pub(crate) fn named(&mut self, index: u32) -> String {
         self.link_by_index(index).map_or_else(|_| by_index(index), |link| link.name)
     }
 }

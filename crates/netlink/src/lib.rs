@@ -1,4 +1,4 @@
-//! Synchronous rtnetlink requests: links, addresses, neighbours, counters.
+//! Synchronous rtnetlink requests: links, addresses, neighbours, queueing disciplines, counters.
 //!
 //! A [`Socket`] speaks to the network namespace that the calling thread was in when it was opened;
 //! a thread that moves to another namespace afterwards keeps the old one through its socket. Every
@@ -10,10 +10,12 @@ mod address;
 mod error;
 mod link;
 mod mac;
+mod qdisc;
 mod socket;
 
 pub use address::Address;
 pub use error::{NetlinkError, Result};
 pub use link::{Counters, Link, NamespaceRef, OperState, VethEnd};
 pub use mac::{Mac, ParseMacError};
+pub use qdisc::TokenBucket;
 pub use socket::Socket;

@@ -1,5 +1,6 @@
 //! The socket: one request, its answers, its acknowledgement.
 
+use std::fs::File;
 use std::io;
 use std::time::Duration;
 
@@ -9,9 +10,11 @@ use netlink_packet_core::{
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_sys::protocols::NETLINK_ROUTE;
 use nix::errno::Errno;
+use nix::sched::{CloneFlags, setns};
 use nix::sys::socket::{setsockopt, sockopt};
 use nix::sys::time::{TimeVal, TimeValLike};
 
+use crate::link::NamespaceRef;
 use crate::{NetlinkError, Result};
 
 /// How long an answer may take. The kernel answers within the send call; only a bug is slower.
@@ -51,6 +54,30 @@ impl Socket {
         // Only adds the kernel's own words to errors, so a kernel without it (before 4.12) is fine.
         let _ = socket.set_ext_ack(true);
         Ok(Self { socket, sequence: 0 })
+    }
+
+    /// Opens a socket in another network namespace; the calling thread stays where it is.
+    ///
+    /// # Errors
+    /// [`NetlinkError::Socket`] when the namespace is gone or may not be entered (that takes
+    /// CAP_SYS_ADMIN over it), else as [`Socket::open`].
+    pub fn open_in(namespace: NamespaceRef<'_>) -> Result<Self> {
+        // A namespace is entered by a thread, not by a process (setns(2)): one for this alone.
+        let there = || -> Result<Self> {
+            let entered = match namespace {
+                NamespaceRef::Fd(fd) => setns(fd, CloneFlags::CLONE_NEWNET).map_err(Into::into),
+                NamespaceRef::Pid(pid) => File::open(format!("/proc/{pid}/ns/net"))
+                    .and_then(|file| Ok(setns(file, CloneFlags::CLONE_NEWNET)?)),
+            };
+            entered
+                .map_err(|source| NetlinkError::Socket { step: "enter its namespace", source })?;
+            Self::open()
+        };
+        let panicked = |_| NetlinkError::Socket {
+            step: "enter its namespace",
+            source: io::Error::other("the thread that was to enter it panicked"),
+        };
+        std::thread::scope(|scope| scope.spawn(there).join().map_err(panicked))?
     }
 
     /// Asks for a change and waits until the kernel has made it.

@@ -71,6 +71,7 @@ fn bring_up(sandbox: &Sandbox) -> Lab {
     let spec = LabSpec {
         switch: SwitchKind::Bridge,
         mtu: 1500,
+        rate: None,
         peer: endpoint.clone(),
         second: endpoint.clone(),
         observer: endpoint,

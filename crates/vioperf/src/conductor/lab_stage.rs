@@ -178,7 +178,7 @@ fn nodes<'a>(standing: &'a mut Standing, cell: &Cell) -> Nodes<'a> {
 
 impl Standing {
     fn serves(&self, cell: &Cell) -> bool {
-        let of = |cell: &Cell| (cell.switch, cell.mtu, cell.ip);
+        let of = |cell: &Cell| (cell.switch, cell.mtu, cell.rate, cell.ip);
         of(&self.built_for) == of(cell)
     }
 
@@ -326,6 +326,7 @@ pub fn bring_up(sandbox: &Sandbox, cell: &Cell, interrupt: &Interrupt) -> Result
     let spec = LabSpec {
         switch: cell.switch,
         mtu: cell.mtu,
+        rate: cell.rate,
         peer: node(),
         second: node(),
         observer: node(),

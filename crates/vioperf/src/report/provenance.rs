@@ -22,6 +22,9 @@ pub fn facts(analysis: &RunAnalysis) -> Vec<(&'static str, String)> {
         ("Memory", format!("{:.1} GiB", host.memory_bytes as f64 / f64::from(1 << 30))),
         ("Load average at start", format!("{:.2}", host.load_average_1min)),
     ];
+    if let Some(rate) = run.scenario.testbed.rate {
+        facts.push(("Link", format!("held to {rate} each way (token bucket)")));
+    }
     if let Some(hypervisor) = &run.hypervisor {
         let accel = if hypervisor.emulated { "software emulation (TCG)" } else { "KVM" };
         let vcpus = count(usize::from(hypervisor.vcpus), "virtual CPU");
