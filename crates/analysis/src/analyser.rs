@@ -55,7 +55,7 @@ impl<'r> Analyser<'r> {
         let gathered = &mut self.gathered;
         let block = usize::try_from(trial.block).unwrap_or(usize::MAX);
         gathered.begun_blocks = gathered.begun_blocks.max(block.saturating_add(1));
-        if let Outcome::Void { reason, console_tail } = &trial.outcome {
+        if let Outcome::Void { reason, console_tail, .. } = &trial.outcome {
             gathered.void.push(VoidTrial {
                 sequence: trial.sequence,
                 block: trial.block,

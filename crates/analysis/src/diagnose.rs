@@ -14,6 +14,7 @@ mod never_measured;
 mod not_sent;
 mod rate_search;
 mod records;
+mod resumed;
 mod scatter;
 mod stolen;
 mod timeouts;
@@ -46,6 +47,7 @@ const RULES: &[Rule] = &[
     emulation::check,
     budget::check,
     left_out::check,
+    resumed::check,
     records::check,
     never_measured::check,
     void::check,
@@ -169,7 +171,8 @@ mod tests {
         });
         has("void-trials", &|s| {
             let reason = "the guest hung".into();
-            s.trials[0].outcome = Outcome::Void { reason, console_tail: vec![] };
+            s.trials[0].outcome =
+                Outcome::Void { reason, console_tail: vec![], never_ready: false };
         });
         has("too-few-trials", &|s| s.trials.retain(|trial| trial.block == 0));
         has("machine-busy-at-start", &|s| s.run.host.load_average_1min = 7.0);

@@ -16,6 +16,7 @@ mod latency;
 pub mod measure;
 #[cfg(test)]
 mod properties;
+pub mod provenance;
 mod ranking;
 pub mod rate_search;
 mod rates;

@@ -152,7 +152,10 @@ fn damage(trial: &mut TrialRecord, what: u8, party: &Index, value: u64) {
         }
         12 => trial.cell = CellId(format!("unknown-{value}")),
         13 => (trial.block, trial.sequence) = (u32::MAX, u32::MAX),
-        14 => trial.outcome = Outcome::Void { reason: String::new(), console_tail: vec![] },
+        14 => {
+            trial.outcome =
+                Outcome::Void { reason: String::new(), console_tail: vec![], never_ready: false }
+        }
         15 => {
             if let Some(last) = samples.last_mut() {
                 last.monotonic_ns = u64::MAX;

@@ -84,6 +84,11 @@ fn t_quantile(degrees_of_freedom: f64) -> Option<f64> {
     Some(StudentsT::new(0.0, 1.0, degrees_of_freedom).ok()?.inverse_cdf(0.975))
 }
 
+/// What a trial gives for the headline metric of its cell, in the metric's unit.
+pub fn headline_value(plan: &Plan, trial: &TrialRecord) -> Option<f64> {
+    rates::headline(trial, &plan.cell(&trial.cell)?.workload).ok()
+}
+
 /// Follows a run and tells which cells have settled.
 #[derive(Debug)]
 pub struct Follower<'a> {
@@ -101,9 +106,15 @@ impl<'a> Follower<'a> {
 
     /// Takes a trial that counts. One that does not give the headline metric tells nothing.
     pub fn add(&mut self, trial: &TrialRecord) {
-        let Some(cell) = self.plan.cell(&trial.cell) else { return };
-        if let Ok(value) = rates::headline(trial, &cell.workload) {
-            self.values.entry(&cell.id).or_default().entry(trial.block).or_insert(value);
+        if let Some(value) = headline_value(self.plan, trial) {
+            self.add_value(&trial.cell, trial.block, value);
+        }
+    }
+
+    /// Takes the [`headline_value`] of a trial that counts.
+    pub fn add_value(&mut self, cell: &CellId, block: u32, value: f64) {
+        if let Some(cell) = self.plan.cell(cell) {
+            self.values.entry(&cell.id).or_default().entry(block).or_insert(value);
         }
     }
 

@@ -113,6 +113,7 @@ fn void(trial: &mut TrialRecord) {
             "[    4.031337] pcnet32: no PHY".into(),
             "[   64.000000] Kernel panic - not syncing: Attempted to kill init!".into(),
         ],
+        never_ready: true,
     };
     trial.timeline = None;
     trial.parties.clear();
@@ -220,6 +221,7 @@ fn run_info(models: &[&str]) -> RunInfo {
         plan,
         host: host_facts(),
         hypervisor: None,
+        resumed: Vec::new(),
         ended: Some(RunEnd { at: "2026-01-02T03:09:00Z".into(), how: RunEnding::Completed }),
     }
 }
@@ -275,6 +277,7 @@ fn trial(cell: &Cell, block: u32, sequence: u32, course: &Course) -> TrialRecord
         attempt: 1,
         started_at: "2026-01-02T03:04:06Z".into(),
         started_after_ms: u64::from(sequence) * 3_000,
+        ended_after_ms: Some(u64::from(sequence) * 3_000 + 2_900),
         outcome: Outcome::Completed,
         guest: (!cell.is_baseline()).then_some(GuestSetup { origin, ready_ms: Some(1_200) }),
         timeline: Some(Timeline {

@@ -38,7 +38,10 @@ pub struct RunInfo {
     pub host: HostFacts,
     /// What ran the guests; absent when the plan needs none.
     pub hypervisor: Option<HypervisorFacts>,
-    /// How the run ended; absent while it runs, and for ever when it was killed.
+    /// Every time that it was resumed, the first first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub resumed: Vec<Sitting>,
+    /// How the run ended; absent while it runs, and when it was killed.
     #[serde(default)]
     pub ended: Option<RunEnd>,
 }
@@ -102,6 +105,28 @@ pub struct TemplateTimes {
     pub snapshot_ms: u64,
 }
 
+/// A run that had stopped goes on.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Sitting {
+    /// When (RFC 3339, UTC).
+    pub at: String,
+    /// The command line.
+    pub command_line: Vec<String>,
+    /// Version of the vioperf that went on.
+    pub vioperf_version: String,
+    /// The host as it was then.
+    pub host: HostFacts,
+    /// What ran the guests then; absent when the plan needs none.
+    pub hypervisor: Option<HypervisorFacts>,
+    /// `sequence` of the first record that it could add.
+    pub first_sequence: u32,
+    /// How the sitting before had ended; absent when it was killed.
+    pub stopped: Option<RunEnd>,
+    /// What was no more as it was when the run began, each as a sentence.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changes: Vec<String>,
+}
+
 /// How a run ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RunEnd {
@@ -149,8 +174,12 @@ pub struct TrialRecord {
     pub attempt: u32,
     /// When it began (RFC 3339, UTC).
     pub started_at: String,
-    /// When it began, in milliseconds since the run began.
+    /// When it began, in milliseconds since the run began; of a run that was resumed, in milliseconds
+    /// of all its sittings, without the time between them.
     pub started_after_ms: u64,
+    /// When it ended, on the same clock.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended_after_ms: Option<u64>,
     /// Whether it counts.
     pub outcome: Outcome,
     /// How the guest came about; absent for a baseline.
@@ -213,6 +242,9 @@ pub enum Outcome {
         /// The last lines of the guest's console, where that helps.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         console_tail: Vec<String>,
+        /// Whether the testbed never became ready, so that its other cells would not have either.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        never_ready: bool,
     },
 }
 

@@ -80,11 +80,9 @@ pub enum Command {
     },
 }
 
-/// Which scenario, and what is changed in it.
+/// What is changed in a scenario.
 #[derive(Debug, Args)]
-pub struct ScenarioArgs {
-    /// A built-in scenario (see `vioperf scenarios`) or a TOML file
-    pub scenario: String,
+pub struct ScenarioChanges {
     /// Change a key of the scenario: `nic=virtio,e1000`, `workload.duration=10s`, `reuse=none`
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub overrides: Vec<Override>,
@@ -115,12 +113,22 @@ pub struct ScenarioArgs {
 /// Arguments of `run`.
 #[derive(Debug, Args)]
 pub struct RunArgs {
-    /// The scenario
+    /// A built-in scenario (see `vioperf scenarios`) or a TOML file
+    #[arg(required_unless_present = "resume")]
+    pub scenario: Option<String>,
+    /// What is changed in it
     #[command(flatten)]
-    pub scenario: ScenarioArgs,
+    pub changes: ScenarioChanges,
     /// Where to store the run [default: runs/SCENARIO-TIME]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
+    /// Go on with the run in this directory where it stopped, however it stopped: same plan, same
+    /// order. Of the scenario only --budget can be given anew; it counts the time of all sittings
+    #[arg(long, value_name = "DIR")]
+    pub resume: Option<PathBuf>,
+    /// Resume although this machine is not as it was; what changed is stored, and a finding
+    #[arg(long, requires = "resume")]
+    pub resume_anyway: bool,
     /// Print the report as JSON
     #[arg(long)]
     pub json: bool,
@@ -132,9 +140,11 @@ pub struct RunArgs {
 /// Arguments of `plan`.
 #[derive(Debug, Args)]
 pub struct PlanArgs {
-    /// The scenario
+    /// A built-in scenario (see `vioperf scenarios`) or a TOML file
+    pub scenario: String,
+    /// What is changed in it
     #[command(flatten)]
-    pub scenario: ScenarioArgs,
+    pub changes: ScenarioChanges,
     /// Print the plan as JSON
     #[arg(long)]
     pub json: bool,

@@ -25,6 +25,7 @@ mod prepare;
 mod progress;
 mod provenance;
 mod report;
+mod resume;
 mod scenarios;
 mod store;
 

@@ -9,12 +9,12 @@ use vioperf_model::scenario::{Accel, Repeat, Scenario};
 use vioperf_model::scenario_file::Override;
 use vioperf_model::workload::WorkloadKind;
 
-use crate::cli::ScenarioArgs;
+use crate::cli::ScenarioChanges;
 use crate::exit::Failure;
 use crate::scenarios::{self, Found};
 
 /// Finds the scenario and applies what the command line changes in it.
-pub fn scenario(args: &ScenarioArgs) -> Result<Found, Failure> {
+pub fn scenario(name: &str, args: &ScenarioChanges) -> Result<Found, Failure> {
     let mut overrides = args.overrides.clone();
     let mut option = |name: &str, section: &str, key: &str, value: Option<toml::Value>| {
         overrides.extend(value.map(|value| Override::option(name, section, key, value)));
@@ -28,7 +28,7 @@ pub fn scenario(args: &ScenarioArgs) -> Result<Found, Failure> {
     option("--seed", "repeat", "seed", seed.map(Into::into));
     option("--kernel", "guest", "kernel", args.kernel.clone().map(Into::into));
     option("--qemu", "guest", "qemu", args.qemu.clone().map(Into::into));
-    let mut found = scenarios::find(&args.scenario, &overrides).map_err(Failure::Usage)?;
+    let mut found = scenarios::find(name, &overrides).map_err(Failure::Usage)?;
     let repeat = &mut found.scenario.repeat;
     // Who asks for a number of blocks and no goal wants that number, whatever goal the scenario has.
     let asks_for_more = args.goal.is_some() || args.most_blocks.is_some();

@@ -1,6 +1,6 @@
 //! What is seen of a run while it runs, and the storing of its records.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use vioperf_analysis::measure::headline_of;
 use vioperf_model::record::{Outcome, TrialRecord};
@@ -13,11 +13,12 @@ use crate::store::{RunDirectory, StoreError};
 /// Stores every record, then shows it.
 pub struct Recorder<'a> {
     /// Where records go.
-    pub directory: &'a mut RunDirectory,
+    pub directory: &'a RunDirectory,
     /// Where progress is shown.
     pub output: &'a Output,
-    /// When the first trial began: what came before does not tell how long the rest takes.
-    pub first_trial: Instant,
+    /// When the first trial of this sitting began, and how many positions of the plan were behind
+    /// it: what came before does not tell how long the rest takes.
+    pub first_trial: Option<(Instant, usize)>,
     /// Blocks of the plan.
     pub blocks: usize,
     /// Whether they may turn out to be fewer.
@@ -26,15 +27,16 @@ pub struct Recorder<'a> {
 
 impl Audience for Recorder<'_> {
     fn trial_begins(&mut self, position: &Position<'_>) {
+        let Position { block, done, total, cell, attempt } = *position;
+        let (first_trial, done_before) = *self.first_trial.get_or_insert((Instant::now(), done));
         if !self.output.shows_status() {
             return;
         }
-        let Position { block, done, total, cell, attempt } = *position;
         let again = if attempt > 1 { format!(", attempt {attempt}") } else { String::new() };
         let at_most = if self.may_settle { "at most " } else { "" };
-        let left = match (u32::try_from(done), u32::try_from(total - done)) {
+        let left = match (u32::try_from(done - done_before), u32::try_from(total - done)) {
             (Ok(done), Ok(left)) if done > 0 => {
-                format!(", {at_most}{} left", spoken(self.first_trial.elapsed() / done * left))
+                format!(", {at_most}{} left", spoken(first_trial.elapsed() / done * left))
             }
             _ => String::new(),
         };
@@ -71,13 +73,15 @@ impl Audience for Recorder<'_> {
 
 /// The machine's clocks.
 pub struct RunClock {
-    /// When the run began.
+    /// When this sitting of the run began.
     pub started: Instant,
+    /// What earlier sittings took.
+    pub before: Duration,
 }
 
 impl Clock for RunClock {
-    fn elapsed(&self) -> std::time::Duration {
-        self.started.elapsed()
+    fn elapsed(&self) -> Duration {
+        self.before + self.started.elapsed()
     }
 
     fn now(&self) -> String {

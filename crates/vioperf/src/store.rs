@@ -3,7 +3,7 @@
 //! Records are appended and synced one by one, so that a run that dies loses nothing it had
 //! finished; `run.json` is replaced whole, so that a reader never sees half of it.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 
@@ -11,6 +11,11 @@ use nix::unistd::{AccessFlags, eaccess};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use vioperf_model::record::{RunInfo, SCHEMA_VERSION, TrialRecord};
+
+mod repair;
+
+pub use self::repair::Repair;
+use self::repair::repair_end;
 
 /// File name of [`RunInfo`].
 pub const RUN_FILE: &str = "run.json";
@@ -23,6 +28,12 @@ pub enum StoreError {
     /// The directory already holds a run.
     #[error("{} already holds a run; give another --out", .0.display())]
     Taken(PathBuf),
+    /// Another process writes into it.
+    #[error(
+        "another vioperf is writing into {}; wait until it has ended, or end it",
+        .0.display()
+    )]
+    InUse(PathBuf),
     /// The system refused.
     #[error("cannot {action} {}: {source}{}", path.display(), advice(source))]
     Io {
@@ -70,6 +81,14 @@ fn advice(error: &io::Error) -> &'static str {
         | io::ErrorKind::ReadOnlyFilesystem
         | io::ErrorKind::NotADirectory => "; give --out a directory that you may write",
         _ => "",
+    }
+}
+
+/// Holds others off for as long as `trials` is open. A file system that knows no locks holds nobody.
+fn lock(trials: &File, directory: &Path) -> Result<(), StoreError> {
+    match trials.try_lock() {
+        Err(TryLockError::WouldBlock) => Err(StoreError::InUse(directory.to_owned())),
+        Ok(()) | Err(TryLockError::Error(_)) => Ok(()),
     }
 }
 
@@ -122,9 +141,31 @@ impl RunDirectory {
             .create_new(true)
             .open(&trials_file)
             .map_err(io_error("create", &trials_file))?;
+        lock(&trials, path)?;
         let directory = Self { path: path.to_owned(), trials };
         directory.write_info(info)?;
         Ok(directory)
+    }
+
+    /// Opens the directory of a run that stopped, so that it can go on: nobody else writes there, and
+    /// its last record is whole or gone.
+    ///
+    /// # Errors
+    /// As [`read`]; [`StoreError::InUse`] when another process writes there.
+    pub fn reopen(path: &Path) -> Result<(Self, StoredRun, Option<Repair>), StoreError> {
+        let trials_file = path.join(TRIALS_FILE);
+        // What a newer vioperf wrote is not touched.
+        read_info(path)?;
+        let trials = OpenOptions::new()
+            .append(true)
+            .read(true)
+            .create(true)
+            .open(&trials_file)
+            .map_err(io_error("open", &trials_file))?;
+        lock(&trials, path)?;
+        let repair = repair_end(&trials).map_err(io_error("repair", &trials_file))?;
+        let stored = read(path)?;
+        Ok((Self { path: path.to_owned(), trials }, stored, repair))
     }
 
     /// Replaces `run.json`.
@@ -142,9 +183,9 @@ impl RunDirectory {
     ///
     /// # Errors
     /// What the system refused.
-    pub fn append(&mut self, record: &TrialRecord) -> Result<(), StoreError> {
+    pub fn append(&self, record: &TrialRecord) -> Result<(), StoreError> {
         let path = self.path.join(TRIALS_FILE);
-        let write = |trials: &mut File| {
+        let write = |mut trials: &File| {
             let mut line = serde_json::to_vec(record)?;
             line.push(b'\n');
             let whole = trials.metadata()?.len();
@@ -155,7 +196,7 @@ impl RunDirectory {
             }
             written
         };
-        write(&mut self.trials).map_err(io_error("append a record to", &path))
+        write(&self.trials).map_err(io_error("append a record to", &path))
     }
 }
 
@@ -193,6 +234,15 @@ pub struct StoredRun {
 /// # Errors
 /// When there is no run, `run.json` is damaged, or a newer vioperf wrote it.
 pub fn read(path: &Path) -> Result<StoredRun, StoreError> {
+    let info = read_info(path)?;
+    Ok(StoredRun { info, records: Records::open(path.join(TRIALS_FILE))? })
+}
+
+/// Reads `run.json`.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_info(path: &Path) -> Result<RunInfo, StoreError> {
     let run_file = path.join(RUN_FILE);
     let text = match fs::read(&run_file) {
         Ok(text) => text,
@@ -201,14 +251,10 @@ pub fn read(path: &Path) -> Result<StoredRun, StoreError> {
         }
         Err(error) => return Err(io_error("read", &run_file)(error)),
     };
-    let info: RunInfo = match parse_versioned(&text) {
-        Ok(info) => info,
-        Err(Unreadable::Newer(found)) => return Err(StoreError::Newer { path: run_file, found }),
-        Err(Unreadable::Damaged(message)) => {
-            return Err(StoreError::Damaged { path: run_file, message });
-        }
-    };
-    Ok(StoredRun { info, records: Records::open(path.join(TRIALS_FILE))? })
+    parse_versioned(&text).map_err(|unreadable| match unreadable {
+        Unreadable::Newer(found) => StoreError::Newer { path: run_file, found },
+        Unreadable::Damaged(message) => StoreError::Damaged { path: run_file, message },
+    })
 }
 
 /// The longest line of `trials.jsonl` that is read; a record of an hour's trial is far shorter.

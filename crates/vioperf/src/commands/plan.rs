@@ -16,7 +16,7 @@ use crate::store::to_json;
 
 /// Shows the plan.
 pub fn execute(args: &PlanArgs, output: &Output) -> Result<ExitCode, Failure> {
-    let found = prepare::scenario(&args.scenario)?;
+    let found = prepare::scenario(&args.scenario, &args.changes)?;
     let plan = prepare::plan(&found.scenario);
     let text = if args.json { to_json(&plan)? } else { describe(&found.scenario, &plan)? };
     output.result(&text)?;

@@ -5,7 +5,6 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use anyhow::{Context, anyhow};
-use vioperf_analysis::settling::Follower;
 use vioperf_analysis::wording::count;
 use vioperf_lab::sandbox::{self, Entered, Sandbox};
 use vioperf_model::plan::{Costs, Plan};
@@ -16,7 +15,7 @@ use crate::cli::RunArgs;
 use crate::commands::report::analysis_of;
 use crate::conductor::hypervisor::{GuestFactory, Ingredients};
 use crate::conductor::lab_stage::{self, LabStage, Standing};
-use crate::conductor::schedule::Schedule;
+use crate::conductor::schedule::{Earlier, Schedule, SoFar};
 use crate::exit::{Failure, run_code};
 use crate::interrupt::{Interrupt, Urgency, signal_name};
 use crate::output::Output;
@@ -24,6 +23,7 @@ use crate::preflight::{self, Ready};
 use crate::prepare::spoken;
 use crate::progress::{Recorder, RunClock, now};
 use crate::provenance::host_facts;
+use crate::resume::Resumed;
 use crate::store::{self, RunDirectory};
 use crate::{prepare, report};
 
@@ -35,11 +35,41 @@ struct Prepared {
     plan: Plan,
     ingredients: Option<Ingredients>,
     directory: PathBuf,
+    /// The run that goes on; absent for a new one.
+    resumed: Option<Resumed>,
 }
 
 /// Measures a scenario and reports.
 pub fn execute(args: &RunArgs, output: &Output) -> Result<ExitCode, Failure> {
-    let found = prepare::scenario(&args.scenario)?;
+    let prepared = match &args.resume {
+        None => prepare_new(args, output)?,
+        Some(directory) => match prepare_resumed(directory, args, output)? {
+            Left::Nothing(how) => return conclude(directory, &how, args, output),
+            Left::Some(prepared) => *prepared,
+        },
+    };
+    // From here on there are two processes; until here there was one thread.
+    match sandbox::enter().map_err(|error| Failure::Machine(error.into()))? {
+        Entered::Guard(ended) => {
+            if let Some(message) = ended.message() {
+                output.error(message);
+                if store::holds_run(&prepared.directory) {
+                    let directory = prepared.directory.display();
+                    output.note(format_args!(
+                        "what was finished is kept: `vioperf report {directory}` shows it, `vioperf run \
+                         --resume {directory}` goes on"
+                    ));
+                }
+            }
+            Ok(ExitCode::from(u8::try_from(ended.exit_code()).unwrap_or(1)))
+        }
+        Entered::Inside(sandbox) => inside(&sandbox, &prepared, args, output),
+    }
+}
+
+fn prepare_new(args: &RunArgs, output: &Output) -> Result<Prepared, Failure> {
+    let name = args.scenario.as_deref().unwrap_or_default();
+    let found = prepare::scenario(name, &args.changes)?;
     let Ready { scenario, left_out, ingredients } = preflight::check(found.scenario)?;
     for left_out in &left_out {
         output.warning(format_args!("{} is left out: {}", left_out.what, left_out.reason));
@@ -49,25 +79,43 @@ pub fn execute(args: &RunArgs, output: &Output) -> Result<ExitCode, Failure> {
     store::check_vacant(&directory).map_err(|error| Failure::Usage(error.into()))?;
     let costs = prepare::likely_costs(scenario.guest.accel);
     announce(&scenario, &plan, costs, output);
-    let prepared =
-        Prepared { origin: found.origin, scenario, left_out, plan, ingredients, directory };
+    let origin = found.origin;
+    Ok(Prepared { origin, scenario, left_out, plan, ingredients, directory, resumed: None })
+}
 
-    // From here on there are two processes; until here there was one thread.
-    match sandbox::enter().map_err(|error| Failure::Machine(error.into()))? {
-        Entered::Guard(ended) => {
-            if let Some(message) = ended.message() {
-                output.error(message);
-                if store::holds_run(&prepared.directory) {
-                    let directory = prepared.directory.display();
-                    output.note(format_args!(
-                        "what was finished is kept: vioperf report {directory}"
-                    ));
-                }
+/// What of a run is left to measure.
+enum Left {
+    Nothing(RunEnding),
+    Some(Box<Prepared>),
+}
+
+fn prepare_resumed(directory: &Path, args: &RunArgs, output: &Output) -> Result<Left, Failure> {
+    let resumed = Resumed::open(directory, args, output)?;
+    if let Some(how) = resumed.ending() {
+        resumed.end(&how)?;
+        output.note(match how {
+            RunEnding::BudgetUsed => {
+                "its time is used up, that of earlier sittings included: a larger --budget goes on"
             }
-            Ok(ExitCode::from(u8::try_from(ended.exit_code()).unwrap_or(1)))
-        }
-        Entered::Inside(sandbox) => inside(&sandbox, &prepared, args, output),
+            _ => "nothing is left to measure",
+        });
+        return Ok(Left::Nothing(how));
     }
+    resumed.announce(output);
+    let RunInfo { scenario, scenario_origin, plan, left_out, .. } = resumed.info.clone();
+    let Ready { scenario, left_out: lacking, ingredients } = preflight::check(scenario)?;
+    if let Some(lacking) = lacking.first() {
+        return Err(Failure::Machine(anyhow!(
+            "the run cannot go on as it began: {} cannot be had here any more ({})",
+            lacking.what,
+            lacking.reason
+        )));
+    }
+    let directory = directory.to_owned();
+    let origin = scenario_origin;
+    let resumed = Some(resumed);
+    let prepared = Prepared { origin, scenario, left_out, plan, ingredients, directory, resumed };
+    Ok(Left::Some(Box::new(prepared)))
 }
 
 fn announce(scenario: &Scenario, plan: &Plan, costs: &Costs, output: &Output) {
@@ -100,10 +148,16 @@ fn inside(
     sandbox.unblock_signals()?;
     let session =
         Session { sandbox, prepared, interrupt: &interrupt, started: Instant::now(), output };
+    if let Some(resumed) = &prepared.resumed {
+        resumed.check_machine(prepared.ingredients.as_ref())?;
+    }
     let how = match session.set_up() {
         Ok((standing, factory)) => session.measure(standing, factory)?,
         Err(_) if interrupt.urgency() > Urgency::None => {
-            output.note("interrupted before the first trial: there is nothing to report");
+            output.note(match prepared.resumed {
+                None => "interrupted before the first trial: there is nothing to report",
+                Some(_) => "interrupted before a further trial: the run is as it was",
+            });
             return Ok(run_code(&session.interrupted(), true));
         }
         Err(failure) => return Err(failure),
@@ -153,8 +207,19 @@ impl Session<'_> {
         let blocks = plan.blocks.len();
         let block_estimate = plan.estimate(scenario.guest.reuse, costs)
             / u32::try_from(blocks).unwrap_or(u32::MAX).max(1);
-        let mut info = run_info(self.prepared, factory.as_ref());
-        let mut directory = RunDirectory::create(&self.prepared.directory, &info)?;
+        let (mut info, created);
+        let (directory, earlier) = match &self.prepared.resumed {
+            None => {
+                info = run_info(self.prepared, factory.as_ref());
+                created = RunDirectory::create(&self.prepared.directory, &info)?;
+                (&created, &Earlier::default())
+            }
+            Some(resumed) => {
+                info = resumed.sitting(factory.as_ref().map(GuestFactory::facts))?;
+                resumed.directory.write_info(&info)?;
+                (&resumed.directory, &resumed.earlier)
+            }
+        };
         let mut stage = LabStage {
             sandbox: self.sandbox,
             factory,
@@ -170,17 +235,16 @@ impl Session<'_> {
             block_estimate,
             stage: &mut stage,
             audience: &mut Recorder {
-                directory: &mut directory,
+                directory,
                 output,
-                first_trial: Instant::now(),
+                first_trial: None,
                 blocks,
                 may_settle: scenario.repeat.goal.is_some(),
             },
-            clock: &RunClock { started },
+            clock: &RunClock { started, before: earlier.took() },
             interrupt: self.interrupt,
-            sequence: 0,
-            never_ready: Vec::new(),
-            follower: scenario.repeat.goal.map(|goal| Follower::new(plan, goal)),
+            earlier,
+            so_far: SoFar::new(plan, &scenario.repeat, earlier),
         }
         .run();
         output.status("");
@@ -206,6 +270,7 @@ fn run_info(prepared: &Prepared, factory: Option<&GuestFactory>) -> RunInfo {
         plan: prepared.plan.clone(),
         host: host_facts(Path::new("/")),
         hypervisor: factory.map(GuestFactory::facts),
+        resumed: Vec::new(),
         ended: None,
     }
 }
@@ -228,6 +293,9 @@ fn conclude(
     match store::write_whole(directory, "report.html", report::html::render(&analysis).as_bytes()) {
         Ok(()) => output.note(format_args!("HTML report: {}", page.display())),
         Err(error) => output.warning(error),
+    }
+    if matches!(how, RunEnding::Interrupted { .. } | RunEnding::Failed { .. }) {
+        output.note(format_args!("to go on: vioperf run --resume {}", directory.display()));
     }
     if let RunEnding::Failed { message } = how {
         output.error(format_args!("the run ended early: {message}"));

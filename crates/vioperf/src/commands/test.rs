@@ -7,14 +7,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
 use vioperf_analysis::analyse;
-use vioperf_analysis::settling::Follower;
 use vioperf_model::plan::Plan;
 use vioperf_model::record::{Outcome, RunEnd, RunEnding, RunInfo, SCHEMA_VERSION, TrialRecord};
 use vioperf_model::scenario::{IpVersion, Scenario};
 use vioperf_model::scenario_file::{self, Override};
 
 use crate::cli::TestArgs;
-use crate::conductor::schedule::{Audience, Position, Schedule};
+use crate::conductor::schedule::{Audience, Earlier, Position, Schedule, SoFar};
 use crate::exit::{Failure, run_code};
 use crate::interrupt::{Interrupt, signal_name};
 use crate::machines::client::{Family, Way};
@@ -69,6 +68,7 @@ pub fn execute(args: &TestArgs, output: &Output) -> Result<ExitCode, Failure> {
         directory: args.out.as_deref().map(|path| RunDirectory::create(path, &info)).transpose()?,
         records: Vec::new(),
     };
+    let earlier = Earlier::default();
     let how = {
         let tells = !args.json;
         let mut stage =
@@ -79,11 +79,10 @@ pub fn execute(args: &TestArgs, output: &Output) -> Result<ExitCode, Failure> {
             block_estimate: Duration::ZERO,
             stage: &mut stage,
             audience: &mut keeper,
-            clock: &RunClock { started: Instant::now() },
+            clock: &RunClock { started: Instant::now(), before: Duration::ZERO },
             interrupt: &interrupt,
-            sequence: 0,
-            never_ready: Vec::new(),
-            follower: scenario.repeat.goal.map(|goal| Follower::new(&plan, goal)),
+            earlier: &earlier,
+            so_far: SoFar::new(&plan, &scenario.repeat, &earlier),
         }
         .run()
     };
@@ -125,6 +124,7 @@ fn run_info(scenario: &Scenario, plan: &Plan) -> RunInfo {
         plan: plan.clone(),
         host: host_facts(Path::new("/")),
         hypervisor: None,
+        resumed: Vec::new(),
         ended: None,
     }
 }

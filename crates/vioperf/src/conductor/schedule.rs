@@ -1,4 +1,10 @@
 //! Walks the plan: which cell is tried when, how often, and when the run ends.
+//!
+//! A run that is resumed walks the same plan from its beginning: what an earlier sitting decided is
+//! taken from its records ([`Earlier`]) in place of being measured, so that every later decision
+//! falls as it would have without the interruption.
+
+mod earlier;
 
 use std::time::Duration;
 
@@ -9,6 +15,7 @@ use vioperf_model::record::{
 };
 use vioperf_model::scenario::Repeat;
 
+pub use self::earlier::Earlier;
 use crate::interrupt::{Interrupt, Urgency, signal_name};
 use crate::store::StoreError;
 
@@ -59,7 +66,7 @@ pub enum AttemptEnd {
 
 /// Wall clock and stop watch, handed in so that tests need no time.
 pub trait Clock {
-    /// Time since the run began.
+    /// Time since the run began, without the time between its sittings.
     fn elapsed(&self) -> Duration;
     /// Now, in RFC 3339.
     fn now(&self) -> String;
@@ -111,12 +118,29 @@ pub struct Schedule<'a, S, A, C> {
     pub clock: &'a C,
     /// The user's wish to end.
     pub interrupt: &'a Interrupt,
-    /// Number of records so far.
-    pub sequence: u32,
+    /// What was measured of the plan before.
+    pub earlier: &'a Earlier,
+    /// What the walk so far has told.
+    pub so_far: SoFar<'a>,
+}
+
+/// What the walk so far has told.
+#[derive(Debug, Default)]
+pub struct SoFar<'a> {
+    /// Number of the next record.
+    sequence: u32,
     /// Cells whose testbed never became ready, with the block in which.
-    pub never_ready: Vec<(usize, usize)>,
+    never_ready: Vec<(usize, usize)>,
     /// Tells what has settled, where the scenario has a goal.
-    pub follower: Option<Follower<'a>>,
+    follower: Option<Follower<'a>>,
+}
+
+impl<'a> SoFar<'a> {
+    /// Before the first position of the plan.
+    pub fn new(plan: &'a Plan, repeat: &Repeat, earlier: &Earlier) -> Self {
+        let follower = repeat.goal.map(|goal| Follower::new(plan, goal));
+        Self { sequence: earlier.next_sequence(), never_ready: Vec::new(), follower }
+    }
 }
 
 impl<S: Stage, A: Audience, C: Clock> Schedule<'_, S, A, C> {
@@ -125,11 +149,14 @@ impl<S: Stage, A: Audience, C: Clock> Schedule<'_, S, A, C> {
         let plan = self.plan;
         let mut done = 0;
         for (block, order) in plan.blocks.iter().enumerate() {
-            if self.has_settled(block) {
-                return RunEnding::Settled;
-            }
-            if self.exceeds_budget(block) {
-                return RunEnding::BudgetUsed;
+            // Whether to begin it was decided when it was begun.
+            if !self.earlier.has_begun(block) {
+                if self.has_settled(block) {
+                    return RunEnding::Settled;
+                }
+                if self.exceeds_budget(block) {
+                    return RunEnding::BudgetUsed;
+                }
             }
             let enough = self.cells_with_enough(block);
             for &index in order {
@@ -148,12 +175,23 @@ impl<S: Stage, A: Audience, C: Clock> Schedule<'_, S, A, C> {
         RunEnding::Completed
     }
 
-    /// Tries a cell until a trial counts or the attempts are used up.
+    /// Tries a cell until a trial counts or the attempts are used up, those of earlier sittings
+    /// included.
     fn measure(&mut self, index: usize, block: usize, done: usize) -> Result<(), RunEnding> {
         let plan = self.plan;
         let cell = &plan.cells[index];
-        let mut never_ready = false;
-        for attempt in 1..=self.repeat.attempts {
+        let (mut never_ready, mut attempts_before) = (false, 0);
+        if let Some(tried) = self.earlier.tried(block, &cell.id) {
+            if let Some(completed) = &tried.completed {
+                if let (Some(follower), Some(value)) = (&mut self.so_far.follower, completed.value)
+                {
+                    follower.add_value(&cell.id, u32::try_from(block).unwrap_or(u32::MAX), value);
+                }
+                return Ok(());
+            }
+            (never_ready, attempts_before) = (tried.never_ready, tried.attempts);
+        }
+        for attempt in attempts_before.saturating_add(1)..=self.repeat.attempts {
             let position = Position { block, done, total: plan.trial_count(), cell, attempt };
             self.audience.trial_begins(&position);
             let started_after = self.clock.elapsed();
@@ -171,26 +209,27 @@ impl<S: Stage, A: Audience, C: Clock> Schedule<'_, S, A, C> {
                 AttemptEnd::Completed => Outcome::Completed,
                 AttemptEnd::Void { reason, console_tail, never_ready: this } => {
                     never_ready = this;
-                    Outcome::Void { reason, console_tail }
+                    Outcome::Void { reason, console_tail, never_ready }
                 }
             };
             let completed = outcome == Outcome::Completed;
             let record = TrialRecord {
                 schema_version: SCHEMA_VERSION,
-                sequence: self.sequence,
+                sequence: self.so_far.sequence,
                 block: u32::try_from(block).unwrap_or(u32::MAX),
                 cell: cell.id.clone(),
                 attempt,
                 started_at,
-                started_after_ms: u64::try_from(started_after.as_millis()).unwrap_or(u64::MAX),
+                started_after_ms: milliseconds(started_after),
+                ended_after_ms: Some(milliseconds(self.clock.elapsed())),
                 outcome,
                 guest: result.guest,
                 timeline: result.timeline,
                 parties: result.parties,
                 search: result.search,
             };
-            self.sequence += 1;
-            if completed && let Some(follower) = &mut self.follower {
+            self.so_far.sequence += 1;
+            if completed && let Some(follower) = &mut self.so_far.follower {
                 follower.add(&record);
             }
             self.audience
@@ -204,14 +243,14 @@ impl<S: Stage, A: Audience, C: Clock> Schedule<'_, S, A, C> {
             }
         }
         if never_ready {
-            self.never_ready.push((index, block));
+            self.so_far.never_ready.push((index, block));
         }
         Ok(())
     }
 
     /// Whether the blocks so far are enough for every cell that can be measured at all.
     fn has_settled(&self, block: usize) -> bool {
-        let Some(follower) = &self.follower else { return false };
+        let Some(follower) = &self.so_far.follower else { return false };
         let is_done = |(index, cell): (usize, &Cell)| {
             self.is_hopeless(index, block) || follower.settling(cell).is_settled
         };
@@ -221,7 +260,9 @@ impl<S: Stage, A: Audience, C: Clock> Schedule<'_, S, A, C> {
     /// Cells that are left out of this block, as they have reached the goal.
     fn cells_with_enough(&self, block: usize) -> Vec<usize> {
         let stops = self.repeat.stop_settled && self.has_enough_blocks(block);
-        let Some(follower) = self.follower.as_ref().filter(|_| stops) else { return Vec::new() };
+        let Some(follower) = self.so_far.follower.as_ref().filter(|_| stops) else {
+            return Vec::new();
+        };
         let has_enough =
             |(_, cell): &(usize, &Cell)| !cell.is_baseline() && follower.settling(cell).is_settled;
         let cells = self.plan.cells.iter().enumerate().filter(has_enough);
@@ -238,6 +279,7 @@ impl<S: Stage, A: Audience, C: Clock> Schedule<'_, S, A, C> {
     fn is_hopeless(&self, index: usize, block: usize) -> bool {
         let cell = &self.plan.cells[index];
         let mut failed_blocks: Vec<usize> = self
+            .so_far
             .never_ready
             .iter()
             .filter(|(other, _)| self.plan.cells[*other].shares_testbed_with(cell))
@@ -266,6 +308,10 @@ impl<S: Stage, A: Audience, C: Clock> Schedule<'_, S, A, C> {
         let signal = self.interrupt.signal().map_or("a signal", signal_name);
         Some(RunEnding::Interrupted { signal: signal.to_owned() })
     }
+}
+
+fn milliseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

@@ -57,7 +57,7 @@ fn hostile() -> Synthetic {
     }
     synthetic.trials[0].cell.0 = harm();
     synthetic.trials[1].outcome =
-        Outcome::Void { reason: harm(), console_tail: vec![harm(), harm()] };
+        Outcome::Void { reason: harm(), console_tail: vec![harm(), harm()], never_ready: false };
     synthetic
 }
 

@@ -1,3 +1,5 @@
+mod resumed;
+
 use std::cell::Cell as Shared;
 
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -99,6 +101,7 @@ fn run_at(
     let scenario = scenario(repeat);
     let plan = Plan::new(&scenario, 1);
     let clock = FakeClock::default();
+    let earlier = Earlier::default();
     let mut stage = Script { clock: &clock, attempts: vec![], play, bits_per_second };
     let ending = Schedule {
         plan: &plan,
@@ -108,9 +111,8 @@ fn run_at(
         audience: &mut records,
         clock: &clock,
         interrupt,
-        sequence: 0,
-        never_ready: vec![],
-        follower: scenario.repeat.goal.map(|goal| Follower::new(&plan, goal)),
+        earlier: &earlier,
+        so_far: SoFar::new(&plan, &scenario.repeat, &earlier),
     }
     .run();
     (ending, records.kept, stage.attempts)
