@@ -13,7 +13,7 @@ use crate::flow::{Flow, View};
 use crate::latency::{Latency, LatencyReading};
 use crate::measure::{Measure, Unit};
 use crate::rate_search;
-use crate::threads::{QemuReading, watched_percent_of_core, watched_processes};
+use crate::threads::{QemuReading, Watched};
 use crate::window::{Absent, Reading, Window, percent};
 
 /// Everything derived from one trial; the units are in the names.
@@ -367,7 +367,8 @@ fn unexplained(trial: &TrialRecord, host: &View<'_>, busy: &Reading) -> Reading 
     let busy = busy.as_ref().map_err(Clone::clone)?;
     let (watched, processes) = match host.window() {
         Ok(window) if window.samples().iter().any(|sample| sample.threads.is_some()) => {
-            (watched_percent_of_core(window)?, watched_processes(window))
+            let watched = Watched::of(window)?;
+            (watched.percent_of_core, watched.processes)
         }
         // A baseline need not have a process to watch.
         _ if trial.guest.is_none() => (0.0, BTreeSet::new()),

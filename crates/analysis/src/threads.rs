@@ -81,18 +81,31 @@ impl QemuReading {
     }
 }
 
-/// CPU time of every watched thread of the window added up; 100 is one core.
-pub fn watched_percent_of_core(window: &Window<'_>) -> Reading {
-    Ok(read(window, |_| true)?.iter().map(|thread| thread.on_cpu_percent).sum())
+/// All watched threads of the window.
+#[derive(Debug)]
+pub struct Watched<'a> {
+    /// Their CPU time added up; 100 is one core.
+    pub percent_of_core: f64,
+    /// Their processes, by their labels.
+    pub processes: BTreeSet<&'a str>,
 }
 
-/// The processes that were watched in the window, by their labels.
-pub fn watched_processes<'a>(window: &Window<'a>) -> BTreeSet<&'a str> {
-    let threads = window.samples().iter().filter_map(|sample| sample.threads.as_ref()).flatten();
-    threads.map(|thread| thread.process.as_str()).collect()
+impl<'a> Watched<'a> {
+    /// Reads the threads of `window`.
+    ///
+    /// # Errors
+    /// When none is watched, or the time of one ran backwards.
+    pub fn of(window: &Window<'a>) -> Result<Self, Absent> {
+        let threads = read(window, |_| true)?;
+        Ok(Self {
+            percent_of_core: threads.iter().map(|thread| thread.on_cpu_percent).sum(),
+            processes: threads.iter().map(|thread| thread.process).collect(),
+        })
+    }
 }
 
-struct Thread {
+struct Thread<'a> {
+    process: &'a str,
     task: Task,
     on_cpu_percent: f64,
     /// Absent where the kernel does not tell.
@@ -117,29 +130,72 @@ impl Times {
 
 /// A thread's times when first and last seen.
 struct Seen<'a> {
+    process: &'a str,
+    tid: i32,
     name: &'a str,
     from: Times,
     until: Times,
 }
 
-fn read(window: &Window<'_>, wanted: impl Fn(&str) -> bool) -> Result<Vec<Thread>, Absent> {
-    let mut seen: BTreeMap<(&str, i32), Seen<'_>> = BTreeMap::new();
-    for (at, sample) in window.samples().iter().enumerate() {
-        let Some(threads) = &sample.threads else { continue };
-        for thread in threads.iter().filter(|thread| wanted(&thread.process)) {
-            note(&mut seen, thread, at == 0)?;
+/// The threads of all samples: nearly always the same ones in the same order.
+#[derive(Default)]
+struct Threads<'a> {
+    seen: Vec<Seen<'a>>,
+    places: BTreeMap<(&'a str, i32), usize>,
+}
+
+impl<'a> Threads<'a> {
+    /// Takes note of what a sample says of its thread number `at`.
+    fn note(
+        &mut self,
+        at: usize,
+        thread: &'a ThreadTimes,
+        in_first_sample: bool,
+    ) -> Result<(), Absent> {
+        let now = Times { on_cpu: thread.on_cpu_ns, waiting: thread.waiting_ns };
+        let key = (thread.process.as_str(), thread.tid);
+        let is_there = |seen: &Seen<'_>| (seen.process, seen.tid) == key;
+        let place = match self.seen.get(at) {
+            Some(seen) if is_there(seen) => at,
+            _ => *self.places.entry(key).or_insert(self.seen.len()),
+        };
+        if place == self.seen.len() {
+            // A thread that appears later was born inside the window: all its time belongs to it.
+            let from = if in_first_sample { now } else { Times::ZERO };
+            let (process, tid) = key;
+            self.seen.push(Seen { process, tid, name: &thread.name, from, until: from });
+        }
+        let entry = &mut self.seen[place];
+        if !entry.until.is_before(&now) {
+            return Err(format!("threads: time of {} ran backwards", thread.tid).into());
+        }
+        entry.until = now;
+        // A thread is born with its parent's name and given its own soon after.
+        entry.name = &thread.name;
+        Ok(())
+    }
+}
+
+fn read<'a>(window: &Window<'a>, wanted: impl Fn(&str) -> bool) -> Result<Vec<Thread<'a>>, Absent> {
+    let mut threads = Threads::default();
+    for (number, sample) in window.samples().iter().copied().enumerate() {
+        let Some(of_sample) = &sample.threads else { continue };
+        let watched = of_sample.iter().filter(|thread| wanted(&thread.process));
+        for (at, thread) in watched.enumerate() {
+            threads.note(at, thread, number == 0)?;
         }
     }
-    if seen.is_empty() {
+    if threads.seen.is_empty() {
         return Err(window.reason("threads"));
     }
     let mut main: BTreeMap<&str, i32> = BTreeMap::new();
-    for (process, tid) in seen.keys() {
+    for (process, tid) in threads.places.keys() {
         main.entry(process).and_modify(|main| *main = (*main).min(*tid)).or_insert(*tid);
     }
     let scale = 100.0 / 1e9 / window.seconds;
-    let thread = |((process, tid), seen): (&(&str, i32), &Seen<'_>)| Thread {
-        task: task_of(seen.name, main.get(process) == Some(tid)),
+    let thread = |seen: &Seen<'a>| Thread {
+        process: seen.process,
+        task: task_of(seen.name, main.get(seen.process) == Some(&seen.tid)),
         on_cpu_percent: (seen.until.on_cpu - seen.from.on_cpu) as f64 * scale,
         waiting_percent: seen
             .until
@@ -147,29 +203,8 @@ fn read(window: &Window<'_>, wanted: impl Fn(&str) -> bool) -> Result<Vec<Thread
             .zip(seen.from.waiting)
             .map(|(until, from)| (until - from) as f64 * scale),
     };
-    Ok(seen.iter().map(thread).collect())
-}
-
-fn note<'a>(
-    seen: &mut BTreeMap<(&'a str, i32), Seen<'a>>,
-    thread: &'a ThreadTimes,
-    in_first_sample: bool,
-) -> Result<(), Absent> {
-    let now = Times { on_cpu: thread.on_cpu_ns, waiting: thread.waiting_ns };
-    // A thread that appears later was born inside the window: all its time belongs to it.
-    let from = if in_first_sample { now } else { Times::ZERO };
-    let entry = seen.entry((thread.process.as_str(), thread.tid)).or_insert(Seen {
-        name: &thread.name,
-        from,
-        until: from,
-    });
-    if !entry.until.is_before(&now) {
-        return Err(format!("threads: time of {} ran backwards", thread.tid).into());
-    }
-    entry.until = now;
-    // A thread is born with its parent's name and given its own soon after.
-    entry.name = &thread.name;
-    Ok(())
+    // In the order of their names, whatever order they were seen in.
+    Ok(threads.places.values().map(|place| thread(&threads.seen[*place])).collect())
 }
 
 #[cfg(test)]
