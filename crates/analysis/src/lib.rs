@@ -5,6 +5,7 @@
 mod analyser;
 mod between;
 mod cell;
+pub mod columns;
 mod cores;
 mod datagrams;
 mod diagnose;
@@ -26,6 +27,7 @@ mod statistics;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 mod threads;
+pub mod trial_table;
 mod window;
 pub mod wording;
 

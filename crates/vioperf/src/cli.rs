@@ -62,6 +62,8 @@ pub enum Command {
     Doctor(DoctorArgs),
     /// Report a stored run
     Report(ReportArgs),
+    /// Write the trials of runs as one table, for DuckDB, pandas or a spreadsheet
+    Export(ExportArgs),
     /// Manage the kernels that guests boot
     #[command(subcommand)]
     Kernel(KernelCommand),
@@ -201,6 +203,29 @@ pub enum ReportFormat {
     Markdown,
     /// One self-contained page
     Html,
+}
+
+/// Arguments of `export`.
+#[derive(Debug, Args)]
+pub struct ExportArgs {
+    /// The runs' directories
+    #[arg(required = true, value_name = "RUN")]
+    pub runs: Vec<PathBuf>,
+    /// The form
+    #[arg(long, value_enum, default_value = "parquet")]
+    pub format: ExportFormat,
+    /// Write to this file [default: standard output]
+    #[arg(short, long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+}
+
+/// The forms of a table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ExportFormat {
+    /// Apache Parquet: typed columns, units in the metadata
+    Parquet,
+    /// RFC 4180, with a header row
+    Csv,
 }
 
 /// The subcommands of `kernel`.

@@ -2,6 +2,7 @@
 
 pub mod completions;
 pub mod doctor;
+pub mod export;
 pub mod kernel;
 pub mod man;
 pub mod node;

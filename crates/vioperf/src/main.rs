@@ -15,6 +15,7 @@ mod cli;
 mod commands;
 mod conductor;
 mod exit;
+mod export;
 mod guest_kernel;
 mod interrupt;
 mod machines;
@@ -26,6 +27,7 @@ mod progress;
 mod provenance;
 mod report;
 mod resume;
+mod run_id;
 mod scenarios;
 mod store;
 
@@ -50,6 +52,7 @@ fn dispatch(command: Command, output: &Output) -> Result<ExitCode, Failure> {
         Command::Scenarios(args) => commands::scenarios::execute(&args, output),
         Command::Doctor(args) => commands::doctor::execute(&args, output),
         Command::Report(args) => commands::report::execute(&args, output),
+        Command::Export(args) => commands::export::execute(&args, output),
         Command::Kernel(KernelCommand::Fetch { if_needed }) => {
             commands::kernel::fetch(if_needed, output)
         }

@@ -1,8 +1,9 @@
 //! What tables show of a kind of load beside what they show of every kind: one list, for every
 //! format.
 
+use vioperf_analysis::columns;
 use vioperf_analysis::measure::{Measure, Unit};
-use vioperf_analysis::result::{CellAnalysis, Metric, Percentile};
+use vioperf_analysis::result::{CellAnalysis, Metric};
 use vioperf_analysis::wording::{percent, three_digits};
 use vioperf_model::workload::{Direction, Workload, WorkloadKind};
 
@@ -22,7 +23,7 @@ pub enum Place {
 /// One column.
 #[derive(Debug, Clone, Copy)]
 pub struct Extra {
-    /// Its name for programs, unit included.
+    /// Its name in [`columns`], where its metric is.
     pub name: &'static str,
     /// Its head; a line break makes two lines of it on a terminal.
     pub title: &'static str,
@@ -30,8 +31,6 @@ pub struct Extra {
     pub is_of: fn(&Workload) -> bool,
     /// Where.
     pub place: Place,
-    /// The metric.
-    pub metric: fn(&CellAnalysis) -> Option<&Metric>,
     /// A mean, written.
     pub written: fn(&Metric) -> String,
     /// Whether a baseline has it too.
@@ -76,13 +75,8 @@ fn has_background(load: &Workload) -> bool {
     load.background_load().is_some()
 }
 
-const fn extra(
-    name: &'static str,
-    title: &'static str,
-    is_of: fn(&Workload) -> bool,
-    metric: fn(&CellAnalysis) -> Option<&Metric>,
-) -> Extra {
-    Extra { name, title, is_of, place: Place::Wide, metric, written: mean, of_baseline: true }
+const fn extra(name: &'static str, title: &'static str, is_of: fn(&Workload) -> bool) -> Extra {
+    Extra { name, title, is_of, place: Place::Wide, written: mean, of_baseline: true }
 }
 
 const fn narrow(extra: Extra) -> Extra {
@@ -97,116 +91,65 @@ const fn latency(extra: Extra) -> Extra {
 const ALL: &[Extra] = &[
     Extra {
         written: bit_rate,
-        ..narrow(extra("to_guest_bits_per_second", "to\nguest", goes_both_ways, |c| {
-            Some(&c.both_ways.as_ref()?.to_guest_bits_per_second)
-        }))
+        ..narrow(extra("to_guest_bits_per_second", "to\nguest", goes_both_ways))
     },
     Extra {
         written: bit_rate,
-        ..narrow(extra("from_guest_bits_per_second", "from\nguest", goes_both_ways, |c| {
-            Some(&c.both_ways.as_ref()?.from_guest_bits_per_second)
-        }))
+        ..narrow(extra("from_guest_bits_per_second", "from\nguest", goes_both_ways))
     },
     Extra {
         written: bit_rate,
-        ..narrow(extra("background_bits_per_second", "back-\nground", has_background, |c| {
-            c.background_bits_per_second.as_ref()
-        }))
+        ..narrow(extra("background_bits_per_second", "back-\nground", has_background))
     },
     Extra {
         written: count_rate,
-        ..narrow(extra("datagrams_sent_per_second", "sent", is_packet_rate, |c| {
-            Some(&c.datagrams.as_ref()?.sent_per_second)
-        }))
+        ..narrow(extra("datagrams_sent_per_second", "sent", is_packet_rate))
     },
     Extra {
         written: count_rate,
-        ..extra("datagrams_received_per_second", "datagrams\nreceived", is_udp_stream, |c| {
-            Some(&c.datagrams.as_ref()?.received_per_second)
-        })
+        ..extra("datagrams_received_per_second", "datagrams\nreceived", is_udp_stream)
     },
-    narrow(extra("datagrams_lost_percent", "lost\n%", is_of_datagrams, |c| {
-        Some(&c.datagrams.as_ref()?.lost_percent)
-    })),
+    narrow(extra("datagrams_lost_percent", "lost\n%", is_of_datagrams)),
     Extra {
         written: whole,
-        ..extra("receiver_socket_drops", "dropped by\nsockets", is_of_datagrams, |c| {
-            Some(&c.datagrams.as_ref()?.socket_drops)
-        })
+        ..extra("receiver_socket_drops", "dropped by\nsockets", is_of_datagrams)
     },
-    narrow(extra("jitter_us", "jitter\nµs", is_udp_stream, |c| {
-        Some(&c.datagrams.as_ref()?.jitter_us)
-    })),
+    narrow(extra("jitter_us", "jitter\nµs", is_udp_stream)),
+    Extra { written: whole, ..extra("datagrams_duplicated", "dupli-\ncated", is_udp_stream) },
+    Extra { written: whole, ..extra("datagrams_reordered", "out of\norder", is_udp_stream) },
     Extra {
-        written: whole,
-        ..extra("datagrams_duplicated", "dupli-\ncated", is_udp_stream, |c| {
-            Some(&c.datagrams.as_ref()?.duplicated)
-        })
-    },
-    Extra {
-        written: whole,
-        ..extra("datagrams_reordered", "out of\norder", is_udp_stream, |c| {
-            Some(&c.datagrams.as_ref()?.reordered)
-        })
+        written: count_rate,
+        ..narrow(extra("search_upper_bound_per_second", "upper\nbound", is_search))
     },
     Extra {
         written: count_rate,
-        ..narrow(extra("search_upper_bound_per_second", "upper\nbound", is_search, |c| {
-            Some(&c.rate_search.as_ref()?.most_allowed()?.upper_bound_per_second)
-        }))
+        ..narrow(extra("search_ndr_lower_bound_per_second", "NDR", has_non_drop_beside))
     },
     Extra {
         written: count_rate,
-        ..narrow(extra("search_ndr_lower_bound_per_second", "NDR", has_non_drop_beside, |c| {
-            Some(&c.rate_search.as_ref()?.non_drop()?.lower_bound_per_second)
-        }))
+        ..extra("search_ndr_upper_bound_per_second", "NDR upper\nbound", has_non_drop_beside)
     },
     Extra {
         written: count_rate,
-        ..extra("search_ndr_upper_bound_per_second", "NDR upper\nbound", has_non_drop_beside, |c| {
-            Some(&c.rate_search.as_ref()?.non_drop()?.upper_bound_per_second)
-        })
+        ..extra("search_throughput_per_second", "arrives\nof it", is_search)
     },
     Extra {
         written: count_rate,
-        ..extra("search_throughput_per_second", "arrives\nof it", is_search, |c| {
-            Some(&c.rate_search.as_ref()?.most_allowed()?.throughput_per_second)
-        })
+        ..extra("search_max_rate_per_second", "highest\ntried", is_search)
     },
-    Extra {
-        written: count_rate,
-        ..extra("search_max_rate_per_second", "highest\ntried", is_search, |c| {
-            Some(&c.rate_search.as_ref()?.max_rate_per_second)
-        })
-    },
-    extra("search_percent_of_wire_rate", "% of\nwire", is_search, |c| {
-        Some(&c.rate_search.as_ref()?.percent_of_wire_rate)
-    }),
-    extra("percent_of_wire_rate", "% of\nwire", is_packet_rate, |c| {
-        Some(&c.datagrams.as_ref()?.percent_of_wire_rate)
-    }),
-    narrow(extra("latency_p50_us", "p50\nµs", is_of_requests, |c| us(c, "p50"))),
-    latency(extra("latency_p90_us", "p90\nµs", is_of_requests, |c| us(c, "p90"))),
-    narrow(extra("latency_p99_us", "p99\nµs", is_of_requests, |c| us(c, "p99"))),
-    latency(extra("latency_p99_9_us", "p99.9\nµs", is_of_requests, |c| us(c, "p99.9"))),
-    latency(extra("latency_p99_99_us", "p99.99\nµs", is_of_requests, |c| us(c, "p99.99"))),
-    latency(extra("latency_mean_us", "mean\nµs", is_of_requests, |c| {
-        Some(&c.transactions.as_ref()?.latency.mean_us)
-    })),
-    latency(extra("latency_max_us", "max\nµs", is_of_requests, |c| {
-        Some(&c.transactions.as_ref()?.latency.max_us)
-    })),
-    added(narrow(extra("added_p50_us", "added\nto p50", is_of_requests, |c| added_us(c, "p50")))),
-    added(narrow(extra("added_p99_us", "added\nto p99", is_of_requests, |c| added_us(c, "p99")))),
-    added(latency(extra("added_mean_us", "added\nto mean", is_of_requests, |c| {
-        Some(&c.transactions.as_ref()?.latency.added_mean_us)
-    }))),
-    Extra {
-        written: few,
-        ..latency(extra("timeouts", "timed\nout", is_request_response, |c| {
-            Some(&c.transactions.as_ref()?.timeouts)
-        }))
-    },
+    extra("search_percent_of_wire_rate", "% of\nwire", is_search),
+    extra("percent_of_wire_rate", "% of\nwire", is_packet_rate),
+    narrow(extra("latency_p50_us", "p50\nµs", is_of_requests)),
+    latency(extra("latency_p90_us", "p90\nµs", is_of_requests)),
+    narrow(extra("latency_p99_us", "p99\nµs", is_of_requests)),
+    latency(extra("latency_p99_9_us", "p99.9\nµs", is_of_requests)),
+    latency(extra("latency_p99_99_us", "p99.99\nµs", is_of_requests)),
+    latency(extra("latency_mean_us", "mean\nµs", is_of_requests)),
+    latency(extra("latency_max_us", "max\nµs", is_of_requests)),
+    added(narrow(extra("added_p50_us", "added\nto p50", is_of_requests))),
+    added(narrow(extra("added_p99_us", "added\nto p99", is_of_requests))),
+    added(latency(extra("added_mean_us", "added\nto mean", is_of_requests))),
+    Extra { written: few, ..latency(extra("timeouts", "timed\nout", is_request_response)) },
 ];
 
 const fn added(extra: Extra) -> Extra {
@@ -215,18 +158,6 @@ const fn added(extra: Extra) -> Extra {
         of_baseline: false,
         ..extra
     }
-}
-
-fn percentile<'a>(cell: &'a CellAnalysis, name: &str) -> Option<&'a Percentile> {
-    cell.transactions.as_ref()?.latency.percentile(name)
-}
-
-fn us<'a>(cell: &'a CellAnalysis, name: &str) -> Option<&'a Metric> {
-    Some(&percentile(cell, name)?.us)
-}
-
-fn added_us<'a>(cell: &'a CellAnalysis, name: &str) -> Option<&'a Metric> {
-    Some(&percentile(cell, name)?.added_us)
 }
 
 fn count_rate(metric: &Metric) -> String {
@@ -260,7 +191,8 @@ impl Extra {
 
     /// The metric, where the cell has such a thing.
     pub fn shown<'a>(&self, cell: &'a CellAnalysis) -> Option<&'a Metric> {
-        (self.metric)(cell).filter(|_| self.of_baseline || !cell.is_baseline)
+        let metric = columns::named(self.name).and_then(|column| (column.read)(cell));
+        metric.filter(|_| self.of_baseline || !cell.is_baseline)
     }
 
     /// Its head in one line.

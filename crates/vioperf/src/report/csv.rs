@@ -1,10 +1,8 @@
 //! For spreadsheets and scripts: one row a cell, units in the names of the columns (RFC 4180; the
 //! notice stands before as a comment). An empty field is no value.
 
-use vioperf_analysis::result::{
-    CellAnalysis, DatagramDemand, EndFacts, MachineUse, Metric, QemuUse, RunAnalysis,
-    TransactionDemand,
-};
+use vioperf_analysis::columns::named;
+use vioperf_analysis::result::{CellAnalysis, EndFacts, MachineUse, Metric, RunAnalysis};
 use vioperf_model::record::Place;
 
 use super::columns;
@@ -12,87 +10,110 @@ use super::text::clean;
 use super::values;
 
 /// One column: its name, and its field of a row.
-type Column = (&'static str, fn(&CellAnalysis) -> String);
+type Column = (&'static str, Field);
+
+/// What stands in a row.
+enum Field {
+    /// The mean of the metric of the same name.
+    Mean,
+    /// Anything else.
+    Of(fn(&CellAnalysis) -> String),
+}
 
 const COLUMNS: &[Column] = &[
-    ("cell", |c| text(&c.id.0)),
-    ("path", |c| text(&c.path)),
-    ("kind", |c| c.kind.map(values::kind).unwrap_or("baseline").into()),
-    ("switch", |c| c.switch.to_string()),
-    ("mtu_bytes", |c| c.mtu_bytes.to_string()),
-    ("ip", |c| c.ip.to_string()),
-    ("streams", |c| c.streams.to_string()),
-    ("direction", |c| c.direction.to_string()),
-    ("trials_planned", |c| c.trials.planned.to_string()),
-    ("trials_completed", |c| c.trials.completed.to_string()),
-    ("trials_void", |c| c.trials.void.to_string()),
-    ("receiver_bits_per_second_mean", |c| mean(&c.receiver_bits_per_second)),
-    ("receiver_bits_per_second_low_95", |c| low(&c.receiver_bits_per_second)),
-    ("receiver_bits_per_second_high_95", |c| high(&c.receiver_bits_per_second)),
-    ("receiver_bits_per_second_standard_deviation", |c| {
-        float(c.receiver_bits_per_second.summary.and_then(|s| s.standard_deviation))
-    }),
-    ("receiver_bits_per_second_n", |c| n(&c.receiver_bits_per_second)),
-    ("receiver_bits_per_second_absent_because", |c| {
-        text(c.receiver_bits_per_second.reason().unwrap_or(""))
-    }),
-    ("sender_bits_per_second_mean", |c| mean(&c.sender_bits_per_second)),
-    ("percent_of_baseline_geometric_mean", |c| mean(&c.percent_of_baseline)),
-    ("percent_of_baseline_low_95", |c| low(&c.percent_of_baseline)),
-    ("percent_of_baseline_high_95", |c| high(&c.percent_of_baseline)),
-    ("percent_of_baseline_pairs", |c| n(&c.percent_of_baseline)),
-    ("host_busy_percent_of_core", |c| mean(&c.host.busy_percent_of_core)),
-    ("host_busy_percent_by_core", |c| by_core(&c.host)),
-    ("guest_busy_percent_of_core", |c| {
-        c.guest.as_ref().map(|guest| mean(&guest.busy_percent_of_core)).unwrap_or_default()
-    }),
-    ("guest_busy_percent_by_core", |c| c.guest.as_ref().map(by_core).unwrap_or_default()),
-    ("qemu_vcpu_percent_of_core", |c| qemu(c, |q| &q.vcpu_percent_of_core)),
-    ("qemu_main_loop_percent_of_core", |c| qemu(c, |q| &q.main_loop_percent_of_core)),
-    ("qemu_io_percent_of_core", |c| qemu(c, |q| &q.io_percent_of_core)),
-    ("qemu_vhost_percent_of_core", |c| qemu(c, |q| &q.vhost_percent_of_core)),
-    ("qemu_other_percent_of_core", |c| qemu(c, |q| &q.other_percent_of_core)),
-    ("qemu_waiting_percent_of_core", |c| qemu(c, |q| &q.waiting_percent_of_core)),
-    ("host_us_per_kib", |c| mean(&c.service_demand.host_us_per_kib)),
-    ("qemu_us_per_kib", |c| mean(&c.service_demand.qemu_us_per_kib)),
-    ("guest_us_per_kib", |c| mean(&c.service_demand.guest_us_per_kib)),
-    ("segments_retransmitted", |c| mean(&c.retransmissions.segments)),
-    ("retransmitted_per_million_segments", |c| mean(&c.retransmissions.per_million_segments_sent)),
-    ("sender_bytes_per_packet", |c| mean(&c.bytes_per_packet.sender)),
-    ("tap_bytes_per_packet", |c| mean(&c.bytes_per_packet.tap)),
-    ("receiver_bytes_per_packet", |c| mean(&c.bytes_per_packet.receiver)),
-    ("guest_ready_ms", |c| mean(&c.guest_ready_ms)),
-    ("driver", |c| near_end(c, |end| end.interface.driver.clone())),
-    ("driver_version", |c| near_end(c, |end| end.interface.driver_version.clone())),
-    ("link_speed_mbit_per_s", |c| {
-        near_end(c, |end| end.interface.speed_mbit_per_s.map(|speed| speed.to_string()))
-    }),
-    ("interface_mtu_bytes", |c| near_end(c, |end| Some(end.interface.mtu.to_string()))),
-    ("rx_queues", |c| near_end(c, |end| end.interface.queues.map(|q| q.rx.to_string()))),
-    ("tx_queues", |c| near_end(c, |end| end.interface.queues.map(|q| q.tx.to_string()))),
-    ("offloads_active", |c| near_end(c, |end| Some(active_offloads(end)))),
-    ("workload", |c| c.workload.kind.name().into()),
-    ("payload_bytes", |c| {
-        c.datagrams
-            .as_ref()
-            .map(|datagrams| datagrams.payload_bytes.to_string())
-            .unwrap_or_default()
-    }),
-    ("receivers", |c| c.workload.receivers.map(|level| level.to_string()).unwrap_or_default()),
-    ("transport", |c| c.workload.transport.map(|level| level.to_string()).unwrap_or_default()),
-    ("segmentation", |c| c.workload.segmentation.to_string()),
-    ("headline_metric", |c| c.headline_metric.into()),
-    ("headline_mean", |c| mean(c.headline())),
-    ("headline_low_95", |c| low(c.headline())),
-    ("headline_high_95", |c| high(c.headline())),
-    ("headline_n", |c| n(c.headline())),
-    ("headline_absent_because", |c| text(c.headline().reason().unwrap_or(""))),
-    ("host_ns_per_datagram", |c| of_datagrams(c, |demand| &demand.host_ns)),
-    ("qemu_ns_per_datagram", |c| of_datagrams(c, |demand| &demand.qemu_ns)),
-    ("guest_ns_per_datagram", |c| of_datagrams(c, |demand| &demand.guest_ns)),
-    ("host_us_per_transaction", |c| of_transactions(c, |demand| &demand.host_us)),
-    ("qemu_us_per_transaction", |c| of_transactions(c, |demand| &demand.qemu_us)),
-    ("guest_us_per_transaction", |c| of_transactions(c, |demand| &demand.guest_us)),
+    ("cell", Field::Of(|c| text(&c.id.0))),
+    ("path", Field::Of(|c| text(&c.path))),
+    ("kind", Field::Of(|c| c.kind.map(values::kind).unwrap_or("baseline").into())),
+    ("switch", Field::Of(|c| c.switch.to_string())),
+    ("mtu_bytes", Field::Of(|c| c.mtu_bytes.to_string())),
+    ("ip", Field::Of(|c| c.ip.to_string())),
+    ("streams", Field::Of(|c| c.streams.to_string())),
+    ("direction", Field::Of(|c| c.direction.to_string())),
+    ("trials_planned", Field::Of(|c| c.trials.planned.to_string())),
+    ("trials_completed", Field::Of(|c| c.trials.completed.to_string())),
+    ("trials_void", Field::Of(|c| c.trials.void.to_string())),
+    ("receiver_bits_per_second_mean", Field::Of(|c| mean(&c.receiver_bits_per_second))),
+    ("receiver_bits_per_second_low_95", Field::Of(|c| low(&c.receiver_bits_per_second))),
+    ("receiver_bits_per_second_high_95", Field::Of(|c| high(&c.receiver_bits_per_second))),
+    (
+        "receiver_bits_per_second_standard_deviation",
+        Field::Of(|c| float(c.receiver_bits_per_second.summary.and_then(|s| s.standard_deviation))),
+    ),
+    ("receiver_bits_per_second_n", Field::Of(|c| n(&c.receiver_bits_per_second))),
+    (
+        "receiver_bits_per_second_absent_because",
+        Field::Of(|c| text(c.receiver_bits_per_second.reason().unwrap_or(""))),
+    ),
+    ("sender_bits_per_second_mean", Field::Of(|c| mean(&c.sender_bits_per_second))),
+    ("percent_of_baseline_geometric_mean", Field::Of(|c| mean(&c.percent_of_baseline))),
+    ("percent_of_baseline_low_95", Field::Of(|c| low(&c.percent_of_baseline))),
+    ("percent_of_baseline_high_95", Field::Of(|c| high(&c.percent_of_baseline))),
+    ("percent_of_baseline_pairs", Field::Of(|c| n(&c.percent_of_baseline))),
+    ("host_busy_percent_of_core", Field::Mean),
+    ("host_busy_percent_by_core", Field::Of(|c| by_core(&c.host))),
+    ("guest_busy_percent_of_core", Field::Mean),
+    (
+        "guest_busy_percent_by_core",
+        Field::Of(|c| c.guest.as_ref().map(by_core).unwrap_or_default()),
+    ),
+    ("qemu_vcpu_percent_of_core", Field::Mean),
+    ("qemu_main_loop_percent_of_core", Field::Mean),
+    ("qemu_io_percent_of_core", Field::Mean),
+    ("qemu_vhost_percent_of_core", Field::Mean),
+    ("qemu_other_percent_of_core", Field::Mean),
+    ("qemu_waiting_percent_of_core", Field::Mean),
+    ("host_us_per_kib", Field::Mean),
+    ("qemu_us_per_kib", Field::Mean),
+    ("guest_us_per_kib", Field::Mean),
+    ("segments_retransmitted", Field::Mean),
+    ("retransmitted_per_million_segments", Field::Mean),
+    ("sender_bytes_per_packet", Field::Mean),
+    ("tap_bytes_per_packet", Field::Mean),
+    ("receiver_bytes_per_packet", Field::Mean),
+    ("guest_ready_ms", Field::Mean),
+    ("driver", Field::Of(|c| near_end(c, |end| end.interface.driver.clone()))),
+    ("driver_version", Field::Of(|c| near_end(c, |end| end.interface.driver_version.clone()))),
+    (
+        "link_speed_mbit_per_s",
+        Field::Of(|c| {
+            near_end(c, |end| end.interface.speed_mbit_per_s.map(|speed| speed.to_string()))
+        }),
+    ),
+    ("interface_mtu_bytes", Field::Of(|c| near_end(c, |end| Some(end.interface.mtu.to_string())))),
+    ("rx_queues", Field::Of(|c| near_end(c, |end| end.interface.queues.map(|q| q.rx.to_string())))),
+    ("tx_queues", Field::Of(|c| near_end(c, |end| end.interface.queues.map(|q| q.tx.to_string())))),
+    ("offloads_active", Field::Of(|c| near_end(c, |end| Some(active_offloads(end))))),
+    ("workload", Field::Of(|c| c.workload.kind.name().into())),
+    (
+        "payload_bytes",
+        Field::Of(|c| {
+            c.datagrams
+                .as_ref()
+                .map(|datagrams| datagrams.payload_bytes.to_string())
+                .unwrap_or_default()
+        }),
+    ),
+    (
+        "receivers",
+        Field::Of(|c| c.workload.receivers.map(|level| level.to_string()).unwrap_or_default()),
+    ),
+    (
+        "transport",
+        Field::Of(|c| c.workload.transport.map(|level| level.to_string()).unwrap_or_default()),
+    ),
+    ("segmentation", Field::Of(|c| c.workload.segmentation.to_string())),
+    ("headline_metric", Field::Of(|c| c.headline_metric.into())),
+    ("headline_mean", Field::Of(|c| mean(c.headline()))),
+    ("headline_low_95", Field::Of(|c| low(c.headline()))),
+    ("headline_high_95", Field::Of(|c| high(c.headline()))),
+    ("headline_n", Field::Of(|c| n(c.headline()))),
+    ("headline_absent_because", Field::Of(|c| text(c.headline().reason().unwrap_or("")))),
+    ("host_ns_per_datagram", Field::Mean),
+    ("qemu_ns_per_datagram", Field::Mean),
+    ("guest_ns_per_datagram", Field::Mean),
+    ("host_us_per_transaction", Field::Mean),
+    ("qemu_us_per_transaction", Field::Mean),
+    ("guest_us_per_transaction", Field::Mean),
 ];
 
 /// Renders `analysis`.
@@ -103,16 +124,19 @@ pub fn render(analysis: &RunAnalysis) -> String {
     let names: Vec<&str> = names.chain(columns::all().iter().map(|extra| extra.name)).collect();
     lines.push(names.join(","));
     for cell in &analysis.cells {
-        let fields = COLUMNS.iter().map(|(_, field)| field(cell));
-        let extras = columns::all().iter().map(|extra| (extra.metric)(cell).map(mean));
-        let extras = extras.map(Option::unwrap_or_default);
+        let fields = COLUMNS.iter().map(|(name, field)| match field {
+            Field::Mean => mean_of(name, cell),
+            Field::Of(read) => read(cell),
+        });
+        let extras = columns::all().iter().map(|extra| mean_of(extra.name, cell));
         let fields: Vec<String> = fields.chain(extras).map(|field| quoted(&field)).collect();
         lines.push(fields.join(","));
     }
     lines.join("\n") + "\n"
 }
 
-fn quoted(field: &str) -> String {
+/// A field, in quotes where it needs them.
+pub fn quoted(field: &str) -> String {
     if field.contains(['"', ',', '\n', '\r']) {
         format!("\"{}\"", field.replace('"', "\"\""))
     } else {
@@ -121,7 +145,7 @@ fn quoted(field: &str) -> String {
 }
 
 /// Text that a spreadsheet would take for a formula is given an apostrophe before it.
-fn text(text: &str) -> String {
+pub fn text(text: &str) -> String {
     let cleaned = clean(text);
     let is_formula = cleaned.trim_start().starts_with(['=', '+', '-', '@']);
     if is_formula { format!("'{cleaned}") } else { cleaned }
@@ -133,6 +157,12 @@ fn float(value: Option<f64>) -> String {
 
 fn mean(metric: &Metric) -> String {
     float(metric.mean())
+}
+
+/// The mean of a metric by its name; empty where the cell has no such thing.
+fn mean_of(name: &str, cell: &CellAnalysis) -> String {
+    let metric = named(name).and_then(|column| (column.read)(cell));
+    metric.map(mean).unwrap_or_default()
 }
 
 fn low(metric: &Metric) -> String {
@@ -150,18 +180,6 @@ fn n(metric: &Metric) -> String {
 /// The cores' means in their order, with semicolons between them.
 fn by_core(machine: &MachineUse) -> String {
     machine.cores.iter().map(|core| mean(&core.busy_percent)).collect::<Vec<_>>().join(";")
-}
-
-fn qemu(cell: &CellAnalysis, read: fn(&QemuUse) -> &Metric) -> String {
-    cell.qemu.as_ref().map(|qemu| mean(read(qemu))).unwrap_or_default()
-}
-
-fn of_datagrams(cell: &CellAnalysis, read: fn(&DatagramDemand) -> &Metric) -> String {
-    cell.datagrams.as_ref().map(|of| mean(read(&of.service_demand))).unwrap_or_default()
-}
-
-fn of_transactions(cell: &CellAnalysis, read: fn(&TransactionDemand) -> &Metric) -> String {
-    cell.transactions.as_ref().map(|of| mean(read(&of.service_demand))).unwrap_or_default()
 }
 
 /// Of the guest's interface, or of a baseline's near end.

@@ -1,0 +1,163 @@
+//! What `vioperf export` writes is read by others as it was meant: DuckDB and pandas, both forms.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used, reason = "a test program")]
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+use support::{vioperf, write};
+use vioperf_analysis::testing::Synthetic;
+use vioperf_model::record::Outcome;
+use vioperf_model::workload::WorkloadKind;
+
+const READERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/readers");
+
+/// Python with the readers, made once and kept beside the build.
+fn python() -> PathBuf {
+    let wanted = fs::read_to_string(Path::new(READERS).join("requirements.txt")).unwrap();
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("readers");
+    let python = folder.join("bin/python");
+    let installed = folder.join("installed.txt");
+    if fs::read_to_string(&installed).is_ok_and(|installed| installed == wanted) {
+        return python;
+    }
+    let run = |what: &str, command: &mut Command| {
+        let done = command.output().unwrap_or_else(|error| panic!("{what}: {error}"));
+        assert!(done.status.success(), "{what}: {}", String::from_utf8_lossy(&done.stderr));
+    };
+    run(
+        "cannot make a Python environment: install python3-venv (`make setup`)",
+        Command::new("python3").args(["-m", "venv", "--clear"]).arg(&folder),
+    );
+    run(
+        "cannot install what reads tables (tests/readers/requirements.txt) from PyPI: check the network",
+        Command::new(&python)
+            .args([
+                "-m",
+                "pip",
+                "install",
+                "--quiet",
+                "--disable-pip-version-check",
+                "--requirement",
+            ])
+            .arg(Path::new(READERS).join("requirements.txt")),
+    );
+    write(&installed, &wanted);
+    python
+}
+
+/// A run directory with these records.
+fn store(folder: &Path, name: &str, run: &Synthetic) -> String {
+    let directory = folder.join(name);
+    fs::create_dir(&directory).unwrap();
+    write(&directory.join("run.json"), &serde_json::to_string(&run.run).unwrap());
+    let lines: Vec<String> =
+        run.trials.iter().map(|trial| serde_json::to_string(trial).unwrap() + "\n").collect();
+    write(&directory.join("trials.jsonl"), &lines.concat());
+    directory.to_str().unwrap().to_owned()
+}
+
+/// Two runs of different kinds, the first with void trials.
+fn runs() -> [Synthetic; 2] {
+    let mut latency = Synthetic::of_kind(WorkloadKind::RequestResponse);
+    latency.run.scenario.name = "latency".into();
+    latency.run.started_at = "2026-02-03T04:05:06.789Z".into();
+    [Synthetic::tcg(), latency]
+}
+
+/// The mean of every cell, as `vioperf report` tells it: scenario, cell, mean.
+fn reported(directory: &str, metric: &[&str]) -> Vec<(String, String, f64)> {
+    let report = vioperf(&["report", directory, "--format=json"]).succeeded();
+    let report: Value = serde_json::from_str(&report.stdout).unwrap();
+    let of = |cell: &Value| {
+        let mean =
+            metric.iter().fold(cell, |value, name| &value[name])["summary"]["mean"].as_f64()?;
+        let scenario = report["run"]["scenario"]["name"].as_str()?;
+        Some((scenario.to_owned(), cell["id"].as_str()?.to_owned(), mean))
+    };
+    report["cells"].as_array().unwrap().iter().filter_map(of).collect()
+}
+
+#[test]
+fn duckdb_and_pandas_read_both_forms_as_they_were_meant() {
+    let folder = tempfile::tempdir().unwrap();
+    let runs = runs();
+    let directories = [store(folder.path(), "a", &runs[0]), store(folder.path(), "b", &runs[1])];
+    let [parquet, csv] = ["parquet", "csv"].map(|format| {
+        let file = folder.path().join(format!("trials.{format}")).to_str().unwrap().to_owned();
+        let [a, b] = &directories;
+        vioperf(&["export", a, b, "--format", format, "--out", &file]).succeeded();
+        file
+    });
+    let column = "receiver_bits_per_second";
+    let script = format!("{READERS}/read.py");
+    let done = Command::new(python()).args([&script, &parquet, &csv, column]).output().unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let read: BTreeMap<String, Value> = serde_json::from_slice(&done.stdout).unwrap();
+
+    let trials = runs.iter().flat_map(|run| &run.trials);
+    let rows = trials.clone().count();
+    let void = trials.filter(|trial| trial.outcome != Outcome::Completed).count();
+    assert!(void > 0);
+    let mut expected: Vec<(String, String, f64)> =
+        directories.iter().flat_map(|directory| reported(directory, &[column])).collect();
+    expected.sort_by(|a, b| (&a.0, &a.1).cmp(&(&b.0, &b.1)));
+    for reader in ["duckdb_parquet", "duckdb_csv", "pandas_parquet", "pandas_csv"] {
+        let seen = &read[reader];
+        assert_eq!((&seen["rows"], &seen["void"]), (&rows.into(), &void.into()), "{reader}");
+        assert_eq!(seen["started"].as_array().unwrap().len(), 2, "{reader}");
+        let means = seen["means"].as_array().unwrap();
+        assert_eq!(means.len(), expected.len(), "{reader}");
+        for (mean, (scenario, cell, reported)) in means.iter().zip(&expected) {
+            assert_eq!((&mean[0], &mean[1]), (&scenario.as_str().into(), &cell.as_str().into()));
+            let mean = mean[2].as_f64().unwrap();
+            assert!((mean / reported - 1.0).abs() < 1e-9, "{reader} {cell}: {mean} {reported}");
+        }
+    }
+    for (name, duckdb, pandas) in [
+        ("run_id", "VARCHAR", "object"),
+        ("run_started_at", "TIMESTAMP", "datetime64[us]"),
+        ("started_at", "TIMESTAMP", "datetime64[us]"),
+        ("sequence", "BIGINT", "int64"),
+        ("mtu_bytes", "BIGINT", "int64"),
+        ("is_baseline", "BOOLEAN", "bool"),
+        ("nic", "VARCHAR", "object"),
+        (column, "DOUBLE", "float64"),
+        ("latency_p99_us", "DOUBLE", "float64"),
+    ] {
+        assert_eq!(read["duckdb_parquet"]["types"][name], duckdb, "{name}");
+        assert_eq!(read["pandas_parquet"]["types"][name], pandas, "{name}");
+        // What is given in every row, a reader of CSV guesses right.
+        if name != "latency_p99_us" {
+            let guessed = read["duckdb_csv"]["types"][name].as_str().unwrap();
+            assert!(guessed.starts_with(duckdb), "{name}: {guessed}");
+        }
+    }
+    assert_eq!(read["duckdb_parquet"]["started"][1], "2026-02-03 04:05:06.789000");
+    assert_eq!(read["metadata"]["unit.receiver_bits_per_second"], "bit/s");
+    assert_eq!(read["metadata"]["unit.latency_p99_us"], "µs");
+    let columns = read["duckdb_parquet"]["types"].as_object().unwrap();
+    assert!(columns.keys().all(|name| !read["metadata"][&format!("about.{name}")].is_null()));
+}
+
+#[test]
+fn what_cannot_be_read_or_written_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = store(folder.path(), "run", &runs()[0]);
+    vioperf(&["export", "/nonexistent"]).failed_with(1, &["holds no run"]);
+    vioperf(&["export", &run, "--out=/nonexistent/file"])
+        .failed_with(1, &["cannot write /nonexistent/file"]);
+    vioperf(&["export", &run, "--format=csv", "--out=/dev/full"])
+        .failed_with(1, &["cannot write /dev/full", "No space left"]);
+    // A record that was cut off costs its row, and no other.
+    let file = Path::new(&run).join("trials.jsonl");
+    let whole = fs::read_to_string(&file).unwrap();
+    write(&file, &whole[..whole.len() - 100]);
+    let cut = vioperf(&["export", &run, "--format=csv"]).succeeded();
+    assert!(cut.stderr.contains("cut off"), "{}", cut.stderr);
+    assert_eq!(cut.stdout.lines().count(), whole.lines().count());
+}
