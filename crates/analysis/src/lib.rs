@@ -6,6 +6,7 @@ mod analyser;
 mod between;
 mod cell;
 pub mod columns;
+pub mod compare;
 mod cores;
 mod datagrams;
 mod diagnose;

@@ -1,0 +1,346 @@
+//! What can be compared: one row a metric.
+
+use vioperf_model::suggest::nearest;
+
+use crate::measure::{Better, Unit};
+use crate::result::{CellAnalysis, Metric};
+use crate::wording;
+
+/// How two values of a metric are set against each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scale {
+    /// As a ratio: on logarithms, told in percent. Every value has to be above zero.
+    Ratio,
+    /// As a difference, in the metric's own unit: what can be zero has no ratio.
+    Difference,
+}
+
+/// What a value counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MetricUnit {
+    /// So many a second.
+    Rate(Unit),
+    /// A unit that is written as it is.
+    Plain(&'static str),
+}
+
+impl MetricUnit {
+    /// Short, without a prefix (`bit/s`, `/s`, `µs`).
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Rate(Unit::Bits) => "bit/s",
+            Self::Rate(Unit::Datagrams) => "datagrams/s",
+            Self::Rate(Unit::Transactions) => "transactions/s",
+            Self::Plain(unit) => unit,
+        }
+    }
+
+    /// The unit that suits such a value, and by how much to divide.
+    pub fn scale(self, value: f64) -> (&'static str, f64) {
+        match self {
+            Self::Rate(unit) => unit.scale(value),
+            Self::Plain(unit) => (unit, 1.0),
+        }
+    }
+
+    /// A value with its unit (`862 Mbit/s`, `98.1 µs`).
+    pub fn text(self, value: f64) -> String {
+        let (unit, factor) = self.scale(value);
+        format!("{} {unit}", wording::three_digits(value / factor))
+    }
+}
+
+/// A metric that runs can be compared by.
+#[derive(Debug)]
+pub struct ComparedMetric {
+    /// Its place in a cell of `report --format json`.
+    pub name: &'static str,
+    /// Its name in the head of a table or in a sentence.
+    pub title: &'static str,
+    /// What it counts.
+    pub unit: MetricUnit,
+    /// Which value is the good one.
+    pub better: Better,
+    /// How its values are set against each other.
+    pub scale: Scale,
+    /// The smallest difference that matters unless the user says otherwise: of a ratio 0.03 for 3 %, of
+    /// a difference in the metric's unit.
+    pub smallest_difference: f64,
+    /// The metric of a cell that has it.
+    pub read: fn(&CellAnalysis) -> Option<&Metric>,
+}
+
+/// The default of the smallest ratio that matters.
+pub const SMALLEST_RATIO: f64 = 0.03;
+
+use Better::{Higher, Lower};
+use MetricUnit::{Plain, Rate};
+
+const fn ratio(
+    name: &'static str,
+    title: &'static str,
+    unit: MetricUnit,
+    better: Better,
+    read: fn(&CellAnalysis) -> Option<&Metric>,
+) -> ComparedMetric {
+    let (scale, smallest_difference) = (Scale::Ratio, SMALLEST_RATIO);
+    ComparedMetric { name, title, unit, better, scale, smallest_difference, read }
+}
+
+const fn difference(
+    name: &'static str,
+    title: &'static str,
+    unit: &'static str,
+    smallest_difference: f64,
+    read: fn(&CellAnalysis) -> Option<&Metric>,
+) -> ComparedMetric {
+    let (unit, better, scale) = (Plain(unit), Lower, Scale::Difference);
+    ComparedMetric { name, title, unit, better, scale, smallest_difference, read }
+}
+
+macro_rules! percentile {
+    ($name:literal) => {
+        ratio(
+            concat!("transactions.latency.", $name),
+            concat!("latency ", $name),
+            Plain("µs"),
+            Lower,
+            |cell| Some(&cell.transactions.as_ref()?.latency.percentile($name)?.us),
+        )
+    };
+}
+
+/// Every metric that can be compared.
+pub static METRICS: &[ComparedMetric] = &[
+    ratio("receiver_bits_per_second", "throughput", Rate(Unit::Bits), Higher, |cell| {
+        Some(&cell.receiver_bits_per_second)
+    }),
+    ratio(
+        "both_ways.to_guest_bits_per_second",
+        "throughput to the guest",
+        Rate(Unit::Bits),
+        Higher,
+        |cell| Some(&cell.both_ways.as_ref()?.to_guest_bits_per_second),
+    ),
+    ratio(
+        "both_ways.from_guest_bits_per_second",
+        "throughput from the guest",
+        Rate(Unit::Bits),
+        Higher,
+        |cell| Some(&cell.both_ways.as_ref()?.from_guest_bits_per_second),
+    ),
+    ratio(
+        "background_bits_per_second",
+        "background throughput",
+        Rate(Unit::Bits),
+        Higher,
+        |cell| cell.background_bits_per_second.as_ref(),
+    ),
+    ratio(
+        "datagrams.received_per_second",
+        "datagrams received",
+        Rate(Unit::Datagrams),
+        Higher,
+        |cell| Some(&cell.datagrams.as_ref()?.received_per_second),
+    ),
+    difference("datagrams.lost_percent", "loss", "% points", 0.5, |cell| {
+        Some(&cell.datagrams.as_ref()?.lost_percent)
+    }),
+    ratio("datagrams.jitter_us", "jitter", Plain("µs"), Lower, |cell| {
+        Some(&cell.datagrams.as_ref()?.jitter_us)
+    }),
+    ratio(
+        "rate_search.lower_bound_per_second",
+        "datagrams within goal",
+        Rate(Unit::Datagrams),
+        Higher,
+        |cell| Some(&cell.rate_search.as_ref()?.lower_bound_per_second),
+    ),
+    ratio("transactions.per_second", "transactions", Rate(Unit::Transactions), Higher, |cell| {
+        Some(&cell.transactions.as_ref()?.per_second)
+    }),
+    difference("transactions.timeouts", "timeouts", "in a trial", 1.0, |cell| {
+        Some(&cell.transactions.as_ref()?.timeouts)
+    }),
+    ratio("transactions.latency.mean_us", "mean latency", Plain("µs"), Lower, |cell| {
+        Some(&cell.transactions.as_ref()?.latency.mean_us)
+    }),
+    percentile!("p50"),
+    percentile!("p90"),
+    percentile!("p99"),
+    percentile!("p99.9"),
+    percentile!("p99.99"),
+    ratio("percent_of_baseline", "part of the baseline", Plain("%"), Higher, |cell| {
+        (!cell.is_baseline).then_some(&cell.percent_of_baseline)
+    }),
+    ratio("service_demand.host_us_per_kib", "host CPU", Plain("µs/KiB"), Lower, |cell| {
+        Some(&cell.service_demand.host_us_per_kib)
+    }),
+    ratio("service_demand.qemu_us_per_kib", "QEMU's CPU", Plain("µs/KiB"), Lower, |cell| {
+        Some(&cell.service_demand.qemu_us_per_kib)
+    }),
+    ratio("service_demand.guest_us_per_kib", "guest CPU", Plain("µs/KiB"), Lower, |cell| {
+        Some(&cell.service_demand.guest_us_per_kib)
+    }),
+    ratio("datagrams.service_demand.host_ns", "host CPU", Plain("ns each"), Lower, |cell| {
+        Some(&cell.datagrams.as_ref()?.service_demand.host_ns)
+    }),
+    ratio("datagrams.service_demand.qemu_ns", "QEMU's CPU", Plain("ns each"), Lower, |cell| {
+        Some(&cell.datagrams.as_ref()?.service_demand.qemu_ns)
+    }),
+    ratio("datagrams.service_demand.guest_ns", "guest CPU", Plain("ns each"), Lower, |cell| {
+        Some(&cell.datagrams.as_ref()?.service_demand.guest_ns)
+    }),
+    ratio("transactions.service_demand.host_us", "host CPU", Plain("µs each"), Lower, |cell| {
+        Some(&cell.transactions.as_ref()?.service_demand.host_us)
+    }),
+    ratio("transactions.service_demand.qemu_us", "QEMU's CPU", Plain("µs each"), Lower, |cell| {
+        Some(&cell.transactions.as_ref()?.service_demand.qemu_us)
+    }),
+    ratio("transactions.service_demand.guest_us", "guest CPU", Plain("µs each"), Lower, |cell| {
+        Some(&cell.transactions.as_ref()?.service_demand.guest_us)
+    }),
+    ratio("host.busy_percent_of_core", "host CPU, all", Plain("% of a core"), Lower, |cell| {
+        Some(&cell.host.busy_percent_of_core)
+    }),
+    ratio("guest.busy_percent_of_core", "guest CPU, all", Plain("% of a core"), Lower, |cell| {
+        Some(&cell.guest.as_ref()?.busy_percent_of_core)
+    }),
+    ratio("qemu.total_percent_of_core", "QEMU's CPU, all", Plain("% of a core"), Lower, |cell| {
+        Some(&cell.qemu.as_ref()?.total_percent_of_core)
+    }),
+    difference(
+        "retransmissions.per_million_segments_sent",
+        "sent again",
+        "of a million",
+        1_000.0,
+        |cell| Some(&cell.retransmissions.per_million_segments_sent),
+    ),
+    ratio("tcp.rtt_us", "round-trip time", Plain("µs"), Lower, |cell| {
+        Some(&cell.tcp.as_ref()?.rtt_us)
+    }),
+    ratio("guest_ready_ms", "guest ready", Plain("ms"), Lower, |cell| {
+        (!cell.is_baseline).then_some(&cell.guest_ready_ms)
+    }),
+];
+
+/// Short names of what suits each kind of load.
+const SHORT_NAMES: [&str; 3] = ["headline", "cpu", "p99"];
+
+/// Which metric a user asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wanted {
+    /// What each cell's load is measured by.
+    Headline,
+    /// The host's CPU time per unit of work.
+    Cpu,
+    /// The 99th percentile of latency, of loads that have one.
+    P99,
+    /// The one of that place in [`METRICS`].
+    Named(usize),
+}
+
+impl Wanted {
+    /// What is compared when nobody asks for anything.
+    pub const DEFAULT: [Self; 3] = [Self::Headline, Self::Cpu, Self::P99];
+
+    /// Reads a name: one of [`METRICS`], `headline`, `cpu` or `p99`; hyphens count as underscores.
+    ///
+    /// # Errors
+    /// What to write instead.
+    pub fn parse(name: &str) -> Result<Self, String> {
+        match name {
+            "headline" => return Ok(Self::Headline),
+            "cpu" => return Ok(Self::Cpu),
+            "p99" => return Ok(Self::P99),
+            _ => {}
+        }
+        let written = name.replace('-', "_");
+        let known = METRICS.iter().position(|metric| metric.name == written);
+        known.map(Self::Named).ok_or_else(|| {
+            let names = || METRICS.iter().map(|metric| metric.name).chain(SHORT_NAMES);
+            match nearest(&written, names()) {
+                Some(near) => format!("`{name}` is no metric; did you mean `{near}`?"),
+                None => {
+                    let all = names().collect::<Vec<_>>().join(", ");
+                    format!("`{name}` is no metric; there are {all}")
+                }
+            }
+        })
+    }
+
+    /// The metric of that cell, if its load has it.
+    pub fn of(self, cell: &CellAnalysis) -> Option<&'static ComparedMetric> {
+        let found = match self {
+            Self::Headline => by_name(cell.measure().metric)?,
+            Self::Cpu => {
+                let [host, ..] = (cell.measure().demand)(cell)?;
+                let of = |metric: &&ComparedMetric| {
+                    (metric.read)(cell).is_some_and(|read| std::ptr::eq(read, host))
+                };
+                METRICS.iter().find(of)?
+            }
+            Self::P99 => by_name("transactions.latency.p99")?,
+            Self::Named(at) => METRICS.get(at)?,
+        };
+        (found.read)(cell).map(|_| found)
+    }
+}
+
+/// The metric of that name.
+pub fn by_name(name: &str) -> Option<&'static ComparedMetric> {
+    METRICS.iter().find(|metric| metric.name == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use vioperf_model::workload::WorkloadKind;
+
+    use super::*;
+    use crate::analyse;
+    use crate::testing::Synthetic;
+
+    #[test]
+    fn names_are_unique_and_read_back() {
+        let names: BTreeSet<&str> = METRICS.iter().map(|metric| metric.name).collect();
+        assert_eq!(names.len(), METRICS.len());
+        for (at, metric) in METRICS.iter().enumerate() {
+            assert_eq!(Wanted::parse(metric.name), Ok(Wanted::Named(at)));
+        }
+        assert_eq!(
+            Wanted::parse("percent-of-baseline").unwrap(),
+            Wanted::parse("percent_of_baseline").unwrap()
+        );
+        let message = Wanted::parse("transactions.latency.p9").unwrap_err();
+        assert!(message.contains("did you mean `transactions.latency.p9"), "{message}");
+        assert!(Wanted::parse("bananas").unwrap_err().contains("percent_of_baseline"));
+    }
+
+    /// The table names a place in the JSON report, and reads what stands there.
+    #[test]
+    fn every_name_is_a_place_in_the_report() {
+        let mut found = BTreeSet::new();
+        for kind in WorkloadKind::ALL {
+            let synthetic = Synthetic::of_kind(kind);
+            let analysis = analyse(&synthetic.run, &synthetic.trials);
+            for cell in &analysis.cells {
+                assert!(Wanted::Headline.of(cell).is_some(), "{}", cell.id);
+                assert!(Wanted::Cpu.of(cell).is_some(), "{}", cell.id);
+                let json = serde_json::to_value(cell).unwrap();
+                for metric in METRICS {
+                    let Some(read) = (metric.read)(cell) else { continue };
+                    if metric.name.starts_with("transactions.latency.p") {
+                        continue;
+                    }
+                    let pointer = format!("/{}", metric.name.replace('.', "/"));
+                    let there = json.pointer(&pointer).unwrap_or_else(|| panic!("no {pointer}"));
+                    assert_eq!(*there, serde_json::to_value(read).unwrap(), "{pointer}");
+                    found.insert(metric.name);
+                }
+            }
+        }
+        assert!(found.len() > METRICS.len() - 10, "{found:?}");
+    }
+}
