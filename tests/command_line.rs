@@ -84,7 +84,7 @@ fn run_directories_that_are_none_damaged_or_newer_are_named() {
 
 #[test]
 fn schemas_completions_and_man_pages_are_made() {
-    for of in ["scenario", "run", "trial", "report"] {
+    for of in ["scenario", "run", "trial", "report", "compare"] {
         let schema = vioperf(&["schema", of]).succeeded().stdout;
         let schema: serde_json::Value = serde_json::from_str(&schema).unwrap();
         assert!(schema["properties"].is_object(), "{of}");

@@ -7,10 +7,14 @@ mod changes;
 mod dependence;
 pub mod metric;
 mod paired;
+#[cfg(test)]
+mod properties;
 mod questions;
 pub mod result;
 mod separate;
 pub mod series;
+#[cfg(test)]
+mod simulated;
 mod step_down;
 mod verdict;
 pub mod words;
@@ -27,9 +31,9 @@ use crate::result::RunAnalysis;
 
 /// The level unless the user says otherwise.
 pub const ALPHA: f64 = 0.01;
-/// So many arrangements are drawn, at least, and this many for each that may reach `alpha`.
-const PERMUTATIONS: f64 = 9_999.0;
-const PERMUTATIONS_IN_THE_TAIL: f64 = 100.0;
+/// So many arrangements are drawn at least, and so many that this many of them may reach `alpha`.
+const PERMUTATIONS: f64 = 19_999.0;
+const PERMUTATIONS_IN_THE_TAIL: f64 = 200.0;
 
 /// What is compared and how.
 #[derive(Debug, Clone, PartialEq)]

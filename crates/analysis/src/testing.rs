@@ -1,6 +1,7 @@
 //! A synthetic run with known numbers, for tests of the analysis and of the reports.
 
 mod loads;
+pub mod noise;
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
@@ -117,6 +118,25 @@ fn void(trial: &mut TrialRecord) {
     };
     trial.timeline = None;
     trial.parties.clear();
+}
+
+impl Synthetic {
+    /// A run of so many blocks with exactly the rate (bit/s) that each cell and block is given:
+    /// virtio and e1000e.
+    pub fn of_blocks(blocks: u32, bits_per_second: impl Fn(&Cell, u32) -> f64) -> Self {
+        let mut run = run_info(&["virtio", "e1000e"]);
+        run.hypervisor = Some(hypervisor(false));
+        run.scenario.repeat.blocks = blocks;
+        run.plan = Plan::new(&run.scenario, SEED);
+        let mut trials = Vec::new();
+        for (block, cells) in (0..).zip(&run.plan.blocks) {
+            for cell in cells.iter().filter_map(|index| run.plan.cells.get(*index)) {
+                let sequence = u32::try_from(trials.len()).unwrap_or(u32::MAX);
+                trials.push(with_flat_rate(cell, block, sequence, bits_per_second(cell, block)));
+            }
+        }
+        Self { run, trials }
+    }
 }
 
 /// A trial that counts, with exactly `bits_per_second` at both ends.

@@ -1,5 +1,6 @@
 //! The command line.
 
+mod compare;
 mod machines;
 
 use std::path::PathBuf;
@@ -8,6 +9,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use vioperf_model::scenario_file::Override;
 use vioperf_model::units::{Ratio, TimeSpan};
 
+pub use compare::{CompareArgs, CompareFormat, Smallest};
 pub use machines::{ServeArgs, TestArgs};
 
 /// What does virtualization cost my network path, why, and what should I change?
@@ -32,6 +34,7 @@ Exit codes:
   2    the command line or the scenario is wrong
   3    this machine lacks something; `vioperf doctor` says what
   4    the run ended, but some cell has no trial that counts
+  5    a comparison came out as --fail-if says
   130  interrupted (Ctrl-C), 143 terminated (SIGTERM); what was finished is reported";
 
 /// When to use colours.
@@ -64,6 +67,8 @@ pub enum Command {
     Report(ReportArgs),
     /// Write the trials of runs as one table, for DuckDB, pandas or a spreadsheet
     Export(ExportArgs),
+    /// Compare two stored runs: what is better or worse, beyond chance and by as much as matters
+    Compare(CompareArgs),
     /// Manage the kernels that guests boot
     #[command(subcommand)]
     Kernel(KernelCommand),
@@ -265,6 +270,8 @@ pub enum SchemaOf {
     Trial,
     /// `report --format json`
     Report,
+    /// `compare --format json`
+    Compare,
 }
 
 /// Arguments of `completions`.

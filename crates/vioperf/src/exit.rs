@@ -11,6 +11,8 @@ const USAGE: u8 = 2;
 const MACHINE: u8 = 3;
 /// Some cell has no trial that counts.
 const INCOMPLETE: u8 = 4;
+/// A comparison came out as `--fail-if` says.
+const COMPARED: u8 = 5;
 
 /// Why a command failed, and the code that says so.
 #[derive(Debug)]
@@ -58,4 +60,9 @@ pub fn run_code(how: &RunEnding, incomplete: bool) -> ExitCode {
         RunEnding::Interrupted { .. } => ExitCode::from(143),
         RunEnding::Failed { .. } => ExitCode::FAILURE,
     }
+}
+
+/// The exit code of a comparison, by whether a row came out as `--fail-if` says.
+pub fn compare_code(fails: bool) -> ExitCode {
+    if fails { ExitCode::from(COMPARED) } else { ExitCode::SUCCESS }
 }

@@ -53,6 +53,7 @@ fn dispatch(command: Command, output: &Output) -> Result<ExitCode, Failure> {
         Command::Doctor(args) => commands::doctor::execute(&args, output),
         Command::Report(args) => commands::report::execute(&args, output),
         Command::Export(args) => commands::export::execute(&args, output),
+        Command::Compare(args) => commands::compare::execute(&args, output),
         Command::Kernel(KernelCommand::Fetch { if_needed }) => {
             commands::kernel::fetch(if_needed, output)
         }

@@ -5,6 +5,7 @@
 
 mod between;
 mod columns;
+pub mod comparison;
 pub mod csv;
 pub mod html;
 pub mod json;

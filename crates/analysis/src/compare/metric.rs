@@ -1,8 +1,9 @@
 //! What can be compared: one row a metric.
 
 use vioperf_model::suggest::nearest;
+use vioperf_model::workload::WorkloadKind;
 
-use crate::measure::{Better, Unit};
+use crate::measure::{Better, Measure, Unit};
 use crate::result::{CellAnalysis, Metric};
 use crate::wording;
 
@@ -269,6 +270,18 @@ impl Wanted {
         })
     }
 
+    /// Whether that is one that it asks for, of some load.
+    pub fn covers(self, metric: &ComparedMetric) -> bool {
+        match self {
+            Self::Headline => {
+                WorkloadKind::ALL.iter().any(|kind| Measure::of(*kind).metric == metric.name)
+            }
+            Self::Cpu => metric.name.contains("service_demand.host"),
+            Self::P99 => metric.name == "transactions.latency.p99",
+            Self::Named(at) => METRICS.get(at).is_some_and(|named| named.name == metric.name),
+        }
+    }
+
     /// The metric of that cell, if its load has it.
     pub fn of(self, cell: &CellAnalysis) -> Option<&'static ComparedMetric> {
         let found = match self {
@@ -295,8 +308,6 @@ pub fn by_name(name: &str) -> Option<&'static ComparedMetric> {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
-
-    use vioperf_model::workload::WorkloadKind;
 
     use super::*;
     use crate::analyse;

@@ -3,7 +3,8 @@
 use std::process::ExitCode;
 
 use schemars::generate::SchemaSettings;
-use schemars::schema_for;
+use schemars::{JsonSchema, Schema, schema_for};
+use vioperf_analysis::compare::result::RunComparison;
 use vioperf_analysis::result::RunAnalysis;
 use vioperf_model::record::{RunInfo, TrialRecord};
 use vioperf_model::scenario::Scenario;
@@ -19,12 +20,14 @@ pub fn execute(args: &SchemaArgs, output: &Output) -> Result<ExitCode, Failure> 
         SchemaOf::Scenario => schema_for!(Scenario),
         SchemaOf::Run => schema_for!(RunInfo),
         SchemaOf::Trial => schema_for!(TrialRecord),
-        // Only ever written: what is left out where it is empty is not required.
-        SchemaOf::Report => SchemaSettings::default()
-            .for_serialize()
-            .into_generator()
-            .into_root_schema_for::<RunAnalysis>(),
+        SchemaOf::Report => written::<RunAnalysis>(),
+        SchemaOf::Compare => written::<RunComparison>(),
     };
     output.result(&to_json(&schema)?)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Of what is only ever written: what is left out where it is empty is not required.
+fn written<T: JsonSchema>() -> Schema {
+    SchemaSettings::default().for_serialize().into_generator().into_root_schema_for::<T>()
 }

@@ -30,7 +30,7 @@ pub fn render(analysis: &RunAnalysis) -> String {
 }
 
 /// Text that is shown as it is: nothing of it marks up, links, mentions or begins HTML.
-fn escape(text: &str) -> String {
+pub(super) fn escape(text: &str) -> String {
     let mut escaped = String::new();
     for c in clean(text).chars() {
         match c {
