@@ -22,10 +22,12 @@ fn pairs() -> impl Strategy<Value = Vec<Pair>> {
 }
 
 fn estimates(tested: &[Tested]) -> Vec<Option<&Estimate>> {
-    let estimate = |tested| match tested {
-        &Tested::Estimated(ref estimate) => Some(estimate),
-        Tested::TooFewBlocks { .. } => None,
-    };
+    fn estimate(tested: &Tested) -> Option<&Estimate> {
+        match tested {
+            Tested::Estimated(estimate) => Some(estimate),
+            Tested::TooFewBlocks { .. } => None,
+        }
+    }
     tested.iter().map(estimate).collect()
 }
 
@@ -100,7 +102,9 @@ proptest! {
 fn run(started_at: &str, blocks: u32, virtio: f64) -> RunAnalysis {
     let synthetic = Synthetic::of_blocks(blocks, |cell, block| {
         let factor = if cell.path_name() == "virtio" { virtio } else { 1.0 };
-        factor * 1e9 * (1.0 + 0.002 * f64::from((block * 7 + cell.id.0.len() as u32) % 5))
+        factor
+            * 1e9
+            * (1.0 + 0.002 * f64::from((block * 7 + cell.id.0.bytes().fold(0, |n, _| n + 1)) % 5))
     });
     let mut analysis = analyse(&synthetic.run, &synthetic.trials);
     analysis.run.started_at = started_at.into();
