@@ -228,6 +228,7 @@ fn what_only_a_lab_may_ask_is_refused() {
     let (_server, address) = local_server(&[]);
     let mut stream = let_in(&address);
     let config = InterfaceConfig {
+        offloads: [].into(),
         interface: InterfaceSelector::Name("lo".into()),
         address: "127.0.0.9".parse().unwrap(),
         further_addresses: vec![],
@@ -236,7 +237,11 @@ fn what_only_a_lab_may_ask_is_refused() {
         timeout: TimeSpan::from_millis(100),
     };
     refused(&mut stream, &Request::ConfigureInterface(config), "lab");
-    refused(&mut stream, &Request::LoadModules { names: vec!["dummy".into()] }, "lab");
+    refused(
+        &mut stream,
+        &Request::LoadModules { names: vec!["dummy".into()], options: [].into() },
+        "lab",
+    );
     refused(&mut stream, &Request::SetWallClock { unix_ns: 0 }, "lab");
     let receiver = Role::Receiver { bind: "127.0.0.1".parse().unwrap() };
     let watching = WatchedProcess { label: "init".into(), pid: 1 };

@@ -1,5 +1,7 @@
 //! The requests that alter the whole machine, which is ours.
 
+use std::collections::BTreeMap;
+
 use nix::errno::Errno;
 use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, clock_settime};
@@ -36,7 +38,11 @@ impl Machine for Guest {
             .map_err(|errno| GuestError::Clock { unix_ns, errno })
     }
 
-    fn load_modules(&mut self, names: &[String]) -> Result<(), GuestError> {
-        names.iter().try_for_each(|name| Ok(self.manifest.load(name)?))
+    fn load_modules(
+        &mut self,
+        names: &[String],
+        options: &BTreeMap<String, String>,
+    ) -> Result<(), GuestError> {
+        names.iter().try_for_each(|name| Ok(self.manifest.load(name, options)?))
     }
 }

@@ -9,6 +9,7 @@ mod modules;
 mod port;
 mod setup;
 
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::path::Path;
 
@@ -53,7 +54,7 @@ fn run() -> Result<Ending, Fatal> {
     setup::reap_orphans()?;
     let manifest = Manifest::read(Path::new(MANIFEST)).map_err(|error| Fatal(error.to_string()))?;
     for driver in CHANNEL_DRIVERS.iter().filter(|driver| manifest.names(driver)) {
-        manifest.load(driver).map_err(|error| Fatal(error.to_string()))?;
+        manifest.load(driver, &BTreeMap::new()).map_err(|error| Fatal(error.to_string()))?;
     }
     // Without it the answers come late under load, but come.
     if let Err(error) = raise_priority() {

@@ -382,8 +382,12 @@ pub fn analyse_cell(
     let completed = u32::try_from(trials.completed.len()).unwrap_or(u32::MAX);
     CellAnalysis {
         id: cell.id.clone(),
-        path: cell.path_name().to_owned(),
+        path: match cell.variant_name() {
+            Some(variant) => format!("{} {variant}", cell.path_name()),
+            None => cell.path_name().to_owned(),
+        },
         kind: cell.nic.map(|nic| nic.row().kind),
+        variant: cell.variant.clone(),
         is_baseline: cell.is_baseline(),
         switch: cell.switch,
         mtu_bytes: cell.mtu,

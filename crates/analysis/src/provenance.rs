@@ -27,16 +27,20 @@ pub fn facts(vioperf_version: &str, host: &HostFacts, of: Option<&HypervisorFact
     if let Some(of) = of {
         add("accelerator", if of.emulated { "TCG" } else { "KVM" }.into());
         add("virtual CPUs", of.vcpus.to_string());
-        facts.extend(guest_facts(&of.qemu_version, &of.guest_kernel_release));
+        facts.extend(guest_facts(None, &of.qemu_version, &of.guest_kernel_release));
     }
     facts
 }
 
-/// What is known of guests before any was started.
-pub fn guest_facts(qemu_version: &str, guest_kernel_release: &str) -> Facts {
+/// What is known of guests, those of one variant or all, before any was started.
+pub fn guest_facts(variant: Option<&str>, qemu_version: &str, guest_kernel_release: &str) -> Facts {
+    let name = |what: &str| match variant {
+        Some(variant) => format!("{what} of {variant}"),
+        None => what.to_owned(),
+    };
     Facts::from([
-        ("QEMU".to_owned(), qemu_version.to_owned()),
-        ("guest kernel".to_owned(), guest_kernel_release.to_owned()),
+        (name("QEMU"), qemu_version.to_owned()),
+        (name("guest kernel"), guest_kernel_release.to_owned()),
     ])
 }
 

@@ -12,14 +12,14 @@ use crate::result::{CellAnalysis, Comparison, Metric, Ranked, RankedWorkload, Tr
 use crate::statistics::{summarise, summarise_ratios};
 use crate::wording;
 
-type Path = (NicModel, SwitchKind, u32, IpVersion);
+type Path<'a> = (NicModel, Option<&'a str>, SwitchKind, u32, IpVersion);
 
 /// The paths, best first; those that lack a workload come last, since they were not asked the same.
 pub fn rank(plan: &Plan, cells: &[CellAnalysis]) -> Vec<Ranked> {
-    let mut paths: Vec<(Path, Vec<&CellAnalysis>)> = Vec::new();
+    let mut paths: Vec<(Path<'_>, Vec<&CellAnalysis>)> = Vec::new();
     for (cell, analysed) in plan.cells.iter().zip(cells) {
         let Some(nic) = cell.nic else { continue };
-        let path = (nic, cell.switch, cell.mtu, cell.ip);
+        let path = (nic, cell.variant_name(), cell.switch, cell.mtu, cell.ip);
         match paths.iter_mut().find(|(known, _)| *known == path) {
             Some((_, group)) => group.push(analysed),
             None => paths.push((path, vec![analysed])),
@@ -47,12 +47,15 @@ fn by_score(a: &Ranked, b: &Ranked, better: Better) -> Ordering {
     }
 }
 
-fn ranked(plan: &Plan, path: &Path, group: &[&CellAnalysis]) -> Ranked {
-    let (nic, switch, mtu, ip) = path;
+fn ranked(plan: &Plan, path: &Path<'_>, group: &[&CellAnalysis]) -> Ranked {
+    let (nic, variant, switch, mtu, ip) = path;
     let varies = |differs: fn(&Cell, &Cell) -> bool| {
         plan.cells.first().is_some_and(|first| plan.cells.iter().any(|cell| differs(cell, first)))
     };
     let mut name = nic.name().to_owned();
+    if let Some(variant) = variant {
+        name.push_str(&format!(" {variant}"));
+    }
     if varies(|a, b| a.switch != b.switch) {
         name.push_str(&format!(" on {switch}"));
     }

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Serialize;
 use vioperf_model::nic::NicKind;
-use vioperf_model::plan::CellId;
+use vioperf_model::plan::{CellId, VariantOf};
 use vioperf_model::record::{Place, RunInfo};
 use vioperf_model::sample::InterfaceFacts;
 use vioperf_model::scenario::{IpVersion, SwitchKind};
@@ -137,10 +137,13 @@ pub struct Settling {
 pub struct CellAnalysis {
     /// Its name.
     pub id: CellId,
-    /// The NIC model, or `baseline`.
+    /// The NIC model, the machine at the other end, or `baseline`; with the variant, if there is one.
     pub path: String,
     /// Paravirtual or emulated; absent for a baseline.
     pub kind: Option<NicKind>,
+    /// The variant; absent where there are none, and for a baseline that is the same for all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub variant: Option<VariantOf>,
     /// Whether no guest is in its path.
     pub is_baseline: bool,
     /// The switch.

@@ -214,6 +214,7 @@ fn run_info(models: &[&str]) -> RunInfo {
     };
     let nics: Vec<NicModel> = models.iter().filter_map(|name| name.parse().ok()).collect();
     let scenario = Scenario {
+        variants: Vec::new(),
         name: "nic-models".into(),
         question: "What does each virtual NIC keep of the host's own path?".into(),
         testbed: Testbed::default(),
@@ -241,6 +242,7 @@ fn run_info(models: &[&str]) -> RunInfo {
         plan,
         host: host_facts(),
         hypervisor: None,
+        variant_hypervisors: [].into(),
         resumed: Vec::new(),
         ended: Some(RunEnd { at: "2026-01-02T03:09:00Z".into(), how: RunEnding::Completed }),
     }

@@ -175,7 +175,7 @@ impl Lab {
     pub fn start_guest(
         &mut self,
         source: GuestSource<'_>,
-        nic: NicSpec,
+        nic: &NicSpec,
     ) -> Result<Guest, LabError> {
         let number = self.taps;
         self.taps = self.taps.wrapping_add(1);

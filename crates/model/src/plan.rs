@@ -1,17 +1,18 @@
 //! The plan: the scenario expanded to cells, and the order in which they are measured.
 
+mod order;
+
 use std::fmt;
 use std::time::Duration;
 
 use rand::SeedableRng;
-use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::levels::Levels;
 use crate::nic::NicModel;
-use crate::scenario::{IpVersion, Reuse, Scenario, SwitchKind};
+use crate::scenario::{IpVersion, Reuse, Scenario, SwitchKind, Variant};
 use crate::units::{BitRate, ByteSize};
 use crate::workload::{Direction, Workload, WorkloadKind};
 
@@ -49,9 +50,21 @@ pub struct Cell {
     pub workload: Workload,
     /// The baseline it is compared with; absent for a baseline.
     pub baseline: Option<CellId>,
+    /// The variant; absent where there are none, and for a baseline that is the same for all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub variant: Option<VariantOf>,
     /// The machine at the other end, where the path is one between two machines and not a lab's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<String>,
+}
+
+/// Which variant of which cell.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct VariantOf {
+    /// The variant's name.
+    pub name: String,
+    /// What the cell would be called without variants.
+    pub of: CellId,
 }
 
 impl Cell {
@@ -63,7 +76,17 @@ impl Cell {
     /// Whether one testbed, guest included, can serve both cells one after the other.
     pub fn shares_testbed_with(&self, other: &Self) -> bool {
         let of = |cell: &Self| (cell.nic, cell.switch, cell.mtu, cell.rate, cell.ip);
-        of(self) == of(other)
+        of(self) == of(other) && self.variant_name() == other.variant_name()
+    }
+
+    /// The variant's name.
+    pub fn variant_name(&self) -> Option<&str> {
+        self.variant.as_ref().map(|variant| variant.name.as_str())
+    }
+
+    /// What the variants of a cell have in common: its name without the variant's.
+    pub fn id_of_all_variants(&self) -> &CellId {
+        self.variant.as_ref().map_or(&self.id, |variant| &variant.of)
     }
 
     /// What the cell's path is called in reports: the NIC model, the machine at the other end, or
@@ -117,11 +140,9 @@ impl Plan {
     pub fn new(scenario: &Scenario, seed: u64) -> Self {
         let cells = cells(scenario);
         let mut random = ChaCha8Rng::seed_from_u64(seed);
-        let keep_groups = scenario.guest.reuse == Reuse::Group;
-        let blocks = (0..scenario.repeat.blocks_at_most())
-            .map(|_| {
-                if keep_groups { grouped(&cells, &mut random) } else { mixed(&cells, &mut random) }
-            })
+        let groups = order::groups(&cells, scenario.guest.reuse == Reuse::Group);
+        let blocks = (0..scenario.repeat.blocks_at_most() as usize)
+            .map(|block| order::of_block(&groups, block, &mut random))
             .collect();
         Self { seed, cells, blocks }
     }
@@ -175,18 +196,23 @@ impl Plan {
     }
 }
 
-/// Every combination of levels; the factors that concern the guest alone do not multiply baselines.
+/// Every combination of levels; what concerns the guest alone does not multiply baselines.
 pub(crate) fn cells(scenario: &Scenario) -> Vec<Cell> {
     let factors = &scenario.factors;
     let paths = std::iter::once(None).chain(factors.nic.as_slice().iter().copied().map(Some));
     let workloads = workloads(scenario);
     let mut cells = Vec::new();
     for nic in paths {
-        for switch in factors.switch.or(scenario.testbed.switch) {
-            for mtu in factors.mtu.or(scenario.testbed.mtu) {
-                for ip in factors.ip.or(scenario.testbed.ip) {
-                    let path = Path { nic, switch, mtu, ip };
-                    cells.extend(workloads.iter().map(|load| cell(scenario, path, load.clone())));
+        let varies = nic.is_some() || scenario.varies_testbed();
+        for variant in if varies { scenario.variants_or_none() } else { vec![None] } {
+            let testbed = scenario.testbed_of(variant);
+            for switch in factors.switch.or(testbed.switch) {
+                for mtu in factors.mtu.or(testbed.mtu) {
+                    for ip in factors.ip.or(testbed.ip) {
+                        let path = Path { nic, variant, switch, mtu, rate: testbed.rate, ip };
+                        let cell = |load: &Workload| cell(scenario, path, load.clone());
+                        cells.extend(workloads.iter().map(cell));
+                    }
                 }
             }
         }
@@ -225,15 +251,17 @@ fn vary<T: Clone>(all: &mut Vec<Workload>, levels: &Levels<T>, set: impl Fn(&mut
 
 /// What a load takes its way through.
 #[derive(Clone, Copy)]
-struct Path {
+struct Path<'a> {
     nic: Option<NicModel>,
+    variant: Option<&'a Variant>,
     switch: SwitchKind,
     mtu: u32,
+    rate: Option<BitRate>,
     ip: IpVersion,
 }
 
-fn cell(scenario: &Scenario, path: Path, workload: Workload) -> Cell {
-    let Path { nic, switch, mtu, ip } = path;
+fn cell(scenario: &Scenario, path: Path<'_>, workload: Workload) -> Cell {
+    let Path { nic, variant, switch, mtu, rate, ip } = path;
     let workload = fitted(workload, ip);
     let factors = &scenario.factors;
     // Only what varies is part of the name; the path and the load's shape always are.
@@ -268,12 +296,27 @@ fn cell(scenario: &Scenario, path: Path, workload: Workload) -> Cell {
         (Some(_), Direction::Both) => "both".to_owned(),
     });
     let levels = levels.join("/");
-    let id = |path: &str| CellId(format!("{path}/{levels}"));
-    let baseline = nic.map(|_| id("baseline"));
+    let id = |path: &str, variant: Option<&Variant>| match variant {
+        Some(variant) => CellId(format!("{path}/{}/{levels}", variant.name)),
+        None => CellId(format!("{path}/{levels}")),
+    };
+    let of_baseline = variant.filter(|_| scenario.varies_testbed());
+    let baseline = nic.map(|_| id("baseline", of_baseline));
     let server = scenario.testbed.server.clone();
     let path = server.as_deref().unwrap_or(nic.map_or("baseline", NicModel::name));
-    let rate = scenario.testbed.rate;
-    Cell { id: id(path), nic, switch, mtu, rate, ip, workload, baseline, server }
+    let all = id(path, None);
+    Cell {
+        id: id(path, variant),
+        nic,
+        switch,
+        mtu,
+        rate,
+        ip,
+        workload,
+        baseline,
+        variant: variant.map(|variant| VariantOf { name: variant.name.clone(), of: all }),
+        server,
+    }
 }
 
 /// What is sent where nobody said how much: the longer header of IPv6 takes its room.
@@ -287,29 +330,6 @@ fn fitted(mut workload: Workload, ip: IpVersion) -> Workload {
         workload.payload = Some(ByteSize::from_bytes(payload));
     }
     workload
-}
-
-fn mixed(cells: &[Cell], random: &mut ChaCha8Rng) -> Vec<usize> {
-    let mut order: Vec<usize> = (0..cells.len()).collect();
-    order.shuffle(random);
-    order
-}
-
-/// A split-plot order: cells that one testbed can serve stay together (a guest is costly to make
-/// ready), the groups are in random order, and so are the cells inside each.
-fn grouped(cells: &[Cell], random: &mut ChaCha8Rng) -> Vec<usize> {
-    let mut groups: Vec<Vec<usize>> = Vec::new();
-    for (index, cell) in cells.iter().enumerate() {
-        match groups.iter_mut().find(|group| cells[group[0]].shares_testbed_with(cell)) {
-            Some(group) => group.push(index),
-            None => groups.push(vec![index]),
-        }
-    }
-    groups.shuffle(random);
-    for group in &mut groups {
-        group.shuffle(random);
-    }
-    groups.concat()
 }
 
 #[cfg(test)]
@@ -379,6 +399,66 @@ mod tests {
             assert_eq!(plan, Plan::new(&scenario(reuse), 7));
             assert_ne!(plan.blocks, Plan::new(&scenario(reuse), 8).blocks);
             assert_ne!(plan.blocks[0], plan.blocks[1]);
+        }
+    }
+
+    fn with_variants(reuse: &str) -> Scenario {
+        let mut scenario = scenario(reuse);
+        let variant = |name: &str| Variant {
+            name: name.to_owned(),
+            guest: crate::scenario::GuestChanges::default(),
+            testbed: crate::scenario::TestbedChanges::default(),
+        };
+        scenario.variants = vec![variant("old"), variant("new")];
+        scenario
+    }
+
+    #[test]
+    fn variants_multiply_guests_and_share_their_baselines() {
+        let mut scenario = with_variants("group");
+        let plan = Plan::new(&scenario, 1);
+        assert_eq!(plan.cells.len(), 4 + 2 * 12);
+        for cell in plan.cells.iter().filter(|cell| !cell.is_baseline()) {
+            assert!(plan.cell(cell.baseline.as_ref().unwrap()).unwrap().variant.is_none());
+            let name = cell.variant_name().unwrap();
+            assert!(cell.id.0.contains(&format!("/{name}/")), "{}", cell.id);
+        }
+        scenario.variants[1].testbed.mtu = Some(9000);
+        let plan = Plan::new(&scenario, 1);
+        assert_eq!(plan.cells.len(), 2 * 4 + 2 * 12);
+        for cell in plan.cells.iter().filter(|cell| !cell.is_baseline()) {
+            let baseline = plan.cell(cell.baseline.as_ref().unwrap()).unwrap();
+            assert_eq!((baseline.mtu, baseline.variant_name()), (cell.mtu, cell.variant_name()));
+        }
+    }
+
+    #[test]
+    fn variants_follow_each_other_and_take_turns_in_being_first() {
+        for (reuse, loads) in [("group", 4), ("cell", 1), ("none", 1)] {
+            let plan = Plan::new(&with_variants(reuse), 5);
+            let mut first = std::collections::BTreeMap::new();
+            for (block, order) in plan.blocks.iter().enumerate() {
+                let cells: Vec<&Cell> = order.iter().map(|&index| &plan.cells[index]).collect();
+                let mut at = 0;
+                while at < cells.len() {
+                    if cells[at].is_baseline() {
+                        at += 1;
+                        continue;
+                    }
+                    for load in at..at + loads {
+                        let (a, b) = (cells[load], cells[load + loads]);
+                        assert_eq!(a.id_of_all_variants(), b.id_of_all_variants());
+                        assert_ne!(a.variant_name(), b.variant_name());
+                        let firsts = first.entry(a.id_of_all_variants().clone());
+                        firsts.or_insert_with(Vec::new).push((block, a.variant_name()));
+                    }
+                    at += 2 * loads;
+                }
+            }
+            assert_eq!(first.len(), 12);
+            for firsts in first.values() {
+                assert!(firsts.windows(2).all(|pair| pair[0].1 != pair[1].1), "{firsts:?}");
+            }
         }
     }
 

@@ -38,6 +38,9 @@ pub struct RunInfo {
     pub host: HostFacts,
     /// What ran the guests; absent when the plan needs none.
     pub hypervisor: Option<HypervisorFacts>,
+    /// The same of each variant, where the scenario has some.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub variant_hypervisors: BTreeMap<String, HypervisorFacts>,
     /// Every time that it was resumed, the first first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub resumed: Vec<Sitting>,

@@ -1,6 +1,9 @@
 //! The scenario: what a user writes to say what is measured. Reading it from text, with errors
 //! that point at their line, is [`crate::scenario_file`].
 
+mod guest;
+mod variants;
+
 use std::fmt;
 use std::ops::RangeInclusive;
 
@@ -11,6 +14,9 @@ use crate::levels::Levels;
 use crate::nic::NicModel;
 use crate::units::{BitRate, ByteSize, Ratio, TimeSpan};
 use crate::workload::{Background, Direction, Receivers, Transport, Workload, WorkloadKind};
+
+pub use guest::{Accel, DeviceOption, Guest, GuestChanges, Reuse};
+pub use variants::{TestbedChanges, Variant};
 
 /// A whole scenario.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -31,6 +37,9 @@ pub struct Scenario {
     /// What is varied. Every combination of levels is a cell.
     #[serde(default)]
     pub factors: Factors,
+    /// What is measured in turn to be compared; none, or at least two.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub variants: Vec<Variant>,
     /// How often it is measured.
     #[serde(default)]
     pub repeat: Repeat,
@@ -130,85 +139,11 @@ impl fmt::Display for IpVersion {
     }
 }
 
-/// The guest.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Guest {
-    /// Virtual CPUs; absent gives half of the host's cores, at least 1 and at most 4.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub vcpus: Option<u16>,
-    /// Memory.
-    pub memory: ByteSize,
-    /// Kernel image; absent takes the host's own or a fetched one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub kernel: Option<String>,
-    /// The kernel's module directory (the one with `modules.dep`); absent looks beside the kernel
-    /// and in `/lib/modules`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub modules: Option<String>,
-    /// Appended to the guest kernel's command line (`mitigations=off`); what comes later wins there.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub kernel_arguments: Option<String>,
-    /// QEMU's program; absent takes `qemu-system-x86_64` from `PATH`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub qemu: Option<String>,
-    /// What executes the guest's instructions.
-    pub accel: Accel,
-    /// How long a guest serves.
-    pub reuse: Reuse,
-    /// How long a guest may take to answer or to get a carrier before its trial is void.
-    pub ready_timeout: TimeSpan,
-}
-
-impl Default for Guest {
-    fn default() -> Self {
-        Self {
-            vcpus: None,
-            memory: ByteSize::from_mib(256),
-            kernel: None,
-            modules: None,
-            kernel_arguments: None,
-            qemu: None,
-            accel: Accel::Auto,
-            reuse: Reuse::Group,
-            ready_timeout: TimeSpan::from_millis(60_000),
-        }
-    }
-}
-
-/// What executes the guest's instructions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Accel {
-    /// KVM where a guest proves that it works, else TCG, with a note on every output.
-    Auto,
-    /// KVM or an error.
-    Kvm,
-    /// QEMU's software emulation.
-    Tcg,
-}
-
-/// How long a guest serves before it makes place for a fresh one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Reuse {
-    /// One guest, restored from the snapshot, serves the consecutive cells of a block that differ
-    /// in nothing but the load. Such cells are kept together in the random order.
-    Group,
-    /// Every cell gets a guest restored from the snapshot.
-    Cell,
-    /// Every cell gets a freshly booted guest, its NIC plugged in from the start.
-    None,
-}
-
 const UDP_HEADER_BYTES: u32 = 8;
 
 /// Slowest and fastest link in bits per second: a frame takes 0.2 s at the one, and the other is
 /// beyond what one core moves.
 const LINK_RATES: RangeInclusive<u64> = 64_000..=400_000_000_000;
-
-/// x86 keeps 2047 bytes of its command line (`COMMAND_LINE_SIZE`); the rest is vioperf's own.
-const MAX_KERNEL_ARGUMENTS_BYTES: usize = 1800;
 
 /// What is varied.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -325,6 +260,8 @@ impl Scenario {
             format!("`{}` names no directory: use letters, digits, - and _", self.name),
         );
         self.check_testbed(&mut check);
+        self.guest.contradictions().into_iter().for_each(|it| check(true, it.key, it.message));
+        self.check_variants(&mut check);
         self.check_workload(&mut check);
         self.check_datagrams(&mut check);
         check(
@@ -358,7 +295,9 @@ impl Scenario {
     }
 
     fn check_testbed(&self, check: &mut impl FnMut(bool, &'static str, String)) {
-        let mtus = self.factors.mtu.or(self.testbed.mtu);
+        let of_variants = self.variants.iter().filter_map(|variant| variant.testbed.mtu);
+        let mtus: Vec<u32> =
+            self.factors.mtu.or(self.testbed.mtu).into_iter().chain(of_variants).collect();
         for mtu in mtus.iter().filter(|mtu| !(576..=65_521).contains(*mtu)) {
             let key = if self.factors.mtu.is_empty() { "testbed.mtu" } else { "factors.mtu" };
             check(true, key, format!("an MTU of {mtu} is not between 576 and 65521 bytes"));
@@ -375,8 +314,9 @@ impl Scenario {
             "between two machines there is no guest, so no NIC of one: leave it out".into(),
         );
         let rate = self.testbed.rate;
+        let rates = self.variants.iter().map(|variant| variant.testbed.rate).chain([rate]);
         check(
-            rate.is_some_and(|rate| !LINK_RATES.contains(&rate.as_bits_per_second())),
+            rates.flatten().any(|rate| !LINK_RATES.contains(&rate.as_bits_per_second())),
             "testbed.rate",
             "a link has between 64 kbit/s and 400 Gbit/s".into(),
         );
@@ -384,33 +324,6 @@ impl Scenario {
             rate.is_some() && self.testbed.server.is_some(),
             "testbed.rate",
             "between two machines the link is what it is: leave the rate out".into(),
-        );
-        let vcpus = self.guest.vcpus;
-        check(
-            vcpus.is_some_and(|n| !(1..=64).contains(&n)),
-            "guest.vcpus",
-            "a guest has 1 to 64 virtual CPUs".into(),
-        );
-        check(
-            self.guest.memory < ByteSize::from_mib(128),
-            "guest.memory",
-            format!("{} is too little for a guest: give at least 128 MiB", self.guest.memory),
-        );
-        check(
-            self.guest.modules.is_some() && self.guest.kernel.is_none(),
-            "guest.modules",
-            "modules without guest.kernel: name the kernel that they belong to".into(),
-        );
-        let arguments = self.guest.kernel_arguments.as_deref().unwrap_or_default();
-        check(
-            arguments.chars().any(char::is_control),
-            "guest.kernel_arguments",
-            "a kernel's command line has no line breaks or other control characters".into(),
-        );
-        check(
-            arguments.len() > MAX_KERNEL_ARGUMENTS_BYTES,
-            "guest.kernel_arguments",
-            format!("longer than {MAX_KERNEL_ARGUMENTS_BYTES} bytes: a kernel would cut it off"),
         );
         let factors = &self.factors;
         let repeated = [

@@ -7,7 +7,7 @@ use std::str::FromStr;
 use serde::Deserialize;
 use toml::{Table, Value};
 
-use crate::scenario::Scenario;
+use crate::scenario::{Scenario, Variant};
 use crate::suggest::nearest;
 
 /// Everything that is wrong with a scenario.
@@ -64,8 +64,11 @@ impl std::error::Error for ScenarioError {}
 pub struct Override {
     /// As the user typed it, for messages.
     text: String,
+    /// The variant that it is about; absent for the scenario itself.
+    variant: Option<String>,
     section: Option<String>,
-    key: String,
+    /// Absent where a variant is only named.
+    key: Option<String>,
     value: Value,
 }
 
@@ -93,8 +96,10 @@ impl FromStr for Override {
     fn from_str(text: &str) -> Result<Self, OverrideError> {
         let (path, value) =
             text.split_once('=').ok_or_else(|| OverrideError::NoValue(text.into()))?;
-        let (section, key) = resolve(path.trim())?;
-        Ok(Self { text: format!("--set {text}"), section, key, value: bare_value(value.trim()) })
+        let known = known_keys::<Scenario>();
+        let (section, key) = resolve(path.trim(), &known)?;
+        let value = value_of(value.trim(), section.as_deref(), &known);
+        Ok(Self { text: format!("--set {text}"), variant: None, section, key: Some(key), value })
     }
 }
 
@@ -104,10 +109,39 @@ impl Override {
         let value = value.into();
         Self {
             text: format!("{option} {value}"),
+            variant: None,
             section: Some(section.to_owned()),
-            key: key.to_owned(),
+            key: Some(key.to_owned()),
             value,
         }
+    }
+
+    /// A variant (`new`), or something that one has otherwise (`new:qemu=/opt/qemu`,
+    /// `new:offloads.gro=off`).
+    ///
+    /// # Errors
+    /// When no variant has such a key.
+    pub fn of_variant(text: &str) -> Result<Self, OverrideError> {
+        let (name, change) = match text.split_once(':') {
+            Some((name, change)) => (name, Some(change)),
+            None => (text, None),
+        };
+        let mut own = Self {
+            text: format!("--variant {text}"),
+            variant: Some(name.trim().to_owned()),
+            section: None,
+            key: None,
+            value: Value::Boolean(true),
+        };
+        if let Some(change) = change {
+            let (path, value) =
+                change.split_once('=').ok_or_else(|| OverrideError::NoValue(change.into()))?;
+            let known = known_keys::<Variant>();
+            let (section, key) = resolve(path.trim(), &known)?;
+            own.value = value_of(value.trim(), section.as_deref(), &known);
+            (own.section, own.key) = (section, Some(key));
+        }
+        Ok(own)
     }
 
     /// An option of the command line (`--duration 10s`) that stands for a key of a section; the value
@@ -119,13 +153,20 @@ impl Override {
         };
         Self {
             text: format!("{flag} {value}"),
+            variant: None,
             section: Some(section),
-            key: key.to_owned(),
+            key: Some(key.to_owned()),
             value: bare_value(value.trim()),
         }
     }
 
     fn apply(&self, table: &mut Table) {
+        let Some(table) = (match &self.variant {
+            Some(name) => variant_of(table, name),
+            None => Some(table),
+        }) else {
+            return;
+        };
         let target = match &self.section {
             None => table,
             Some(section) => {
@@ -141,23 +182,51 @@ impl Override {
                 target
             }
         };
-        target.insert(self.key.clone(), self.value.clone());
+        if let Some(key) = &self.key {
+            target.insert(key.clone(), self.value.clone());
+        }
     }
 }
 
+/// The table of a variant, made where there is none of that name. Nothing where `variants` is no list:
+/// that is reported when the whole is read.
+fn variant_of<'t>(table: &'t mut Table, name: &str) -> Option<&'t mut Table> {
+    let variants = table.entry("variants").or_insert(Value::Array(Vec::new())).as_array_mut()?;
+    let is_it = |variant: &Value| variant.get("name").and_then(Value::as_str) == Some(name);
+    let at = match variants.iter().position(is_it) {
+        Some(at) => at,
+        None => {
+            let mut made = Table::new();
+            made.insert("name".to_owned(), Value::String(name.to_owned()));
+            variants.push(Value::Table(made));
+            variants.len() - 1
+        }
+    };
+    variants.get_mut(at)?.as_table_mut()
+}
+
+/// Sections, and the keys of each.
+type Known = Vec<(String, Vec<String>)>;
+
+/// Stands among the keys of a section that may have any.
+const ANY_KEY: &str = "*";
+
 /// The sections of a scenario (`guest`, `workload.search`) and the keys of each, top-level keys under
 /// the empty name; read off the schema, so that there is one place that knows them.
-fn known_keys() -> Vec<(String, Vec<String>)> {
+fn known_keys<T: schemars::JsonSchema>() -> Known {
     let generator = schemars::generate::SchemaSettings::draft2020_12()
         .with(|settings| settings.inline_subschemas = true)
         .into_generator();
-    let schema = generator.into_root_schema_for::<Scenario>();
+    let schema = generator.into_root_schema_for::<T>();
     let mut known = Vec::new();
     collect_keys("", &schema.to_value(), &mut known);
     known
 }
 
-fn collect_keys(section: &str, schema: &serde_json::Value, known: &mut Vec<(String, Vec<String>)>) {
+fn collect_keys(section: &str, schema: &serde_json::Value, known: &mut Known) {
+    if schema.get("additionalProperties").is_some_and(serde_json::Value::is_object) {
+        known.push((section.to_owned(), vec![ANY_KEY.to_owned()]));
+    }
     let Some(properties) = schema.get("properties").and_then(serde_json::Value::as_object) else {
         return;
     };
@@ -168,10 +237,10 @@ fn collect_keys(section: &str, schema: &serde_json::Value, known: &mut Vec<(Stri
     }
 }
 
-fn resolve(path: &str) -> Result<(Option<String>, String), OverrideError> {
-    let known = known_keys();
+fn resolve(path: &str, known: &Known) -> Result<(Option<String>, String), OverrideError> {
     let has = |section: &str, key: &str| {
-        known.iter().any(|(name, keys)| name == section && keys.iter().any(|k| k == key))
+        let is_it = |known: &String| known == key || known == ANY_KEY;
+        known.iter().any(|(name, keys)| name == section && keys.iter().any(is_it))
     };
     if let Some((section, key)) = path.rsplit_once('.') {
         // `search.width` is enough for `workload.search.width`.
@@ -186,8 +255,9 @@ fn resolve(path: &str) -> Result<(Option<String>, String), OverrideError> {
     } else if has("factors", path) {
         return Ok((Some("factors".to_owned()), path.to_owned()));
     } else {
+        let names = |(_, keys): &&(String, Vec<String>)| keys.iter().any(|key| key == path);
         let sections: Vec<&str> =
-            known.iter().map(|(name, _)| name.as_str()).filter(|name| has(name, path)).collect();
+            known.iter().filter(names).map(|(name, _)| name.as_str()).collect();
         if let [section] = sections[..] {
             let section = (!section.is_empty()).then(|| section.to_owned());
             return Ok((section, path.to_owned()));
@@ -211,6 +281,18 @@ fn resolve(path: &str) -> Result<(Option<String>, String), OverrideError> {
         .map(|found| format!(", did you mean `{found}`?"))
         .unwrap_or_default();
     Err(OverrideError::UnknownKey { key: path.to_owned(), hint })
+}
+
+/// The value of a key; where any key may be, `on` and `off` are what they are to ethtool and QEMU.
+fn value_of(text: &str, section: Option<&str>, known: &Known) -> Value {
+    let is_open = known.iter().any(|(name, keys)| {
+        Some(name.as_str()) == section && keys.iter().any(|key| key == ANY_KEY)
+    });
+    match text {
+        "on" if is_open => Value::Boolean(true),
+        "off" if is_open => Value::Boolean(false),
+        _ => bare_value(text),
+    }
 }
 
 fn bare_value(text: &str) -> Value {
@@ -262,8 +344,11 @@ fn contradiction(
     message: &str,
 ) -> Problem {
     let set_by = overrides.iter().rev().find(|change| {
-        let section = change.section.as_deref();
-        section.map_or_else(|| change.key.clone(), |s| format!("{s}.{}", change.key)) == key
+        if change.variant.is_some() {
+            return key == "variants";
+        }
+        let own = change.key.as_deref().unwrap_or_default();
+        change.section.as_ref().map_or_else(|| own.to_owned(), |s| format!("{s}.{own}")) == key
     });
     let message = format!("`{key}`: {message}");
     match set_by {
@@ -384,6 +469,28 @@ mod tests {
             let scenario = parse("s.toml", &search, &[set.parse().unwrap()]).unwrap();
             assert_eq!(scenario.workload.search.width, crate::units::Ratio::from_ppm(30_000));
         }
+    }
+
+    #[test]
+    fn variants_are_named_and_changed_from_outside() {
+        let variants = |texts: &[&str]| {
+            let all = texts.iter().map(|text| Override::of_variant(text).unwrap());
+            parse("s.toml", SCENARIO, &all.collect::<Vec<_>>())
+        };
+        let scenario = variants(&["old", "new:qemu=/opt/qemu", "new:offloads.gro=off"]);
+        // One alone is no comparison, and the first is alone when it is read.
+        let message = variants(&["old"]).unwrap_err().to_string();
+        assert!(message.contains("2 to 8 variants"), "{message}");
+        let scenario = scenario.unwrap();
+        let names: Vec<_> = scenario.variants.iter().map(|v| v.name.as_str()).collect();
+        assert_eq!(names, ["old", "new"]);
+        let guest = scenario.guest_of(scenario.variant("new"));
+        assert_eq!(guest.qemu.as_deref(), Some("/opt/qemu"));
+        assert_eq!(guest.offloads, [("gro".to_owned(), false)].into());
+        let error = Override::of_variant("new:qmu=x").unwrap_err().to_string();
+        assert!(error.contains("did you mean `guest.qemu`"), "{error}");
+        let set = parse("s", SCENARIO, &["guest.offloads.tso=off".parse().unwrap()]).unwrap();
+        assert_eq!(set.guest.offloads, [("tso".to_owned(), false)].into());
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! The other side may be hostile: a frame is at most [`MAX_FRAME_BYTES`] long, memory is taken as
 //! bytes arrive and never by the length that was announced, and what does not parse is an error.
 
+use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr};
 
@@ -49,6 +50,9 @@ pub enum Request {
     LoadModules {
         /// Module names (`virtio_net`).
         names: Vec<String>,
+        /// Parameters by module (`napi_tx=0`), those of dependencies included.
+        #[serde(default)]
+        options: BTreeMap<String, String>,
     },
     /// Gives an interface its address, MTU and carrier. Answered by [`Response::Interface`].
     ConfigureInterface(InterfaceConfig),
@@ -145,6 +149,9 @@ pub struct InterfaceConfig {
     pub prefix_length: u8,
     /// MTU in bytes.
     pub mtu: u32,
+    /// Offloads that are switched on or off, by ethtool's short names or the kernel's.
+    #[serde(default)]
+    pub offloads: BTreeMap<String, bool>,
     /// How long it may take until the interface is there and has a carrier.
     pub timeout: TimeSpan,
 }
@@ -295,7 +302,10 @@ mod tests {
 
     #[test]
     fn a_message_comes_back_as_it_went() {
-        let request = Request::LoadModules { names: vec!["virtio_net".into()] };
+        let request = Request::LoadModules {
+            names: vec!["virtio_net".into()],
+            options: [("virtio_net".to_owned(), "napi_tx=0".to_owned())].into(),
+        };
         let mut channel = Vec::new();
         write_frame(&mut channel, &request).unwrap();
         assert_eq!(read_frame::<Request>(&mut channel.as_slice()).unwrap(), request);
@@ -324,6 +334,7 @@ mod tests {
                 further_addresses: vec![],
                 prefix_length: 24,
                 mtu: 1500,
+                offloads: [("gro".to_owned(), false)].into(),
                 timeout: TimeSpan::from_millis(5),
             };
             let prepare = Prepare {

@@ -1,6 +1,7 @@
 //! Gives an interface its address, MTU and carrier, and says what it then really is.
 
 mod ethtool;
+mod offloads;
 
 use std::net::IpAddr;
 use std::thread::sleep;
@@ -26,6 +27,8 @@ pub(crate) enum InterfaceError {
         "no interface {wanted} appeared within {waited:?}; there are {present}: is the driver loaded, the NIC plugged?"
     )]
     NeverAppeared { wanted: String, waited: Duration, present: String },
+    #[error(transparent)]
+    Offload(#[from] offloads::OffloadError),
     #[error(
         "`{name}` does not take an MTU of {asked} bytes: {reason}; ask for one that its driver supports"
     )]
@@ -72,6 +75,8 @@ pub(crate) fn configure(config: &InterfaceConfig) -> Result<InterfaceFacts, Inte
     }
     socket.set_up(index)?;
     let link = await_carrier(&mut socket, &link, deadline, waited)?;
+    // Only now: some drivers set their offloads anew when they come up.
+    offloads::switch(&link.name, &config.offloads)?;
     // Whoever had the peer's address before may have had another MAC address.
     socket.flush_neighbours(index)?;
     Ok(facts(&link))

@@ -1,5 +1,6 @@
 //! What only a machine of our own may be asked for.
 
+use std::collections::BTreeMap;
 use std::fmt::Display;
 
 /// The requests that alter the whole machine: a lab guest carries them out, everything else refuses.
@@ -13,11 +14,15 @@ pub trait Machine {
     /// When this machine is not ours to alter, or the kernel refuses.
     fn set_wall_clock(&mut self, unix_ns: u64) -> Result<(), Self::Error>;
 
-    /// Loads kernel modules together with what they depend on.
+    /// Loads kernel modules together with what they depend on, each with its parameters (by module).
     ///
     /// # Errors
     /// When this machine is not ours to alter, a module is not there, or the kernel refuses it.
-    fn load_modules(&mut self, names: &[String]) -> Result<(), Self::Error>;
+    fn load_modules(
+        &mut self,
+        names: &[String],
+        options: &BTreeMap<String, String>,
+    ) -> Result<(), Self::Error>;
 }
 
 /// A machine that is not ours: a host, a namespace of it, somebody's server.
@@ -31,7 +36,11 @@ impl Machine for OrdinaryMachine {
         Err("the wall clock is set only in a lab guest; this node runs on an ordinary machine")
     }
 
-    fn load_modules(&mut self, _: &[String]) -> Result<(), Self::Error> {
+    fn load_modules(
+        &mut self,
+        _: &[String],
+        _: &BTreeMap<String, String>,
+    ) -> Result<(), Self::Error> {
         Err("modules are loaded only in a lab guest; on this machine use modprobe")
     }
 }

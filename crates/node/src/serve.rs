@@ -112,7 +112,9 @@ impl<M: Machine> Node<'_, M> {
             Request::Hello { version } => hello(*version),
             Request::ReadClock => Response::Clock { monotonic_ns: monotonic_ns() },
             Request::SetWallClock { unix_ns } => done(self.machine.set_wall_clock(*unix_ns)),
-            Request::LoadModules { names } => done(self.machine.load_modules(names)),
+            Request::LoadModules { names, options } => {
+                done(self.machine.load_modules(names, options))
+            }
             Request::ConfigureInterface(config) => match configure(config) {
                 Ok(facts) => Response::Interface(facts),
                 Err(error) => failed(error),

@@ -131,7 +131,7 @@ fn requests_out_of_order_say_what_to_do() {
         (Request::Stop, "Prepare"),
         (Request::Collect { from_sample: 0 }, "Prepare"),
         (Request::SetWallClock { unix_ns: 0 }, "guest"),
-        (Request::LoadModules { names: vec!["virtio_net".into()] }, "modprobe"),
+        (Request::LoadModules { names: vec!["virtio_net".into()], options: [].into() }, "modprobe"),
         (Request::Hello { version: 0 }, "version"),
     ] {
         let message = sender.must_fail(&request);

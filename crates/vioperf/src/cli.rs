@@ -93,6 +93,10 @@ pub struct ScenarioChanges {
     /// Change a key of the scenario: `nic=virtio,e1000`, `workload.duration=10s`, `reuse=none`
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub overrides: Vec<Override>,
+    /// Compare variants in one run, A and B in turn: a name, or a name and what it has otherwise, such
+    /// as `old`, `new:qemu=/opt/qemu/bin/qemu-system-x86_64`, `new:offloads.gro=off`; may be repeated
+    #[arg(long, value_name = "NAME[:KEY=VALUE]", value_parser = Override::of_variant)]
+    pub variant: Vec<Override>,
     /// Passes over all cells [default: the scenario's]; with --goal the least, else neither more nor
     /// fewer
     #[arg(long, value_name = "N")]

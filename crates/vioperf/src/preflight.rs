@@ -4,11 +4,12 @@ use std::path::Path;
 
 use anyhow::anyhow;
 use vioperf_lab::preflight::{self, Check, Status};
-use vioperf_lab::qemu::Qemu;
+use vioperf_lab::qemu::{Qemu, QemuError};
+use vioperf_model::nic::NicModel;
 use vioperf_model::record::LeftOut;
-use vioperf_model::scenario::Scenario;
+use vioperf_model::scenario::{Guest, Scenario};
 
-use crate::conductor::hypervisor::Ingredients;
+use crate::conductor::hypervisor::{ByVariant, Ingredients};
 use crate::exit::Failure;
 use crate::guest_kernel;
 
@@ -19,8 +20,8 @@ pub struct Ready {
     pub scenario: Scenario,
     /// What that is.
     pub left_out: Vec<LeftOut>,
-    /// What guests are made from; absent when the scenario needs none.
-    pub ingredients: Option<Ingredients>,
+    /// What guests are made from; nothing when the scenario needs none.
+    pub ingredients: ByVariant<Ingredients>,
 }
 
 /// Checks that the scenario can be run here.
@@ -29,45 +30,97 @@ pub struct Ready {
 /// [`Failure::Machine`] with all problems at once, each with what to do.
 pub fn check(mut scenario: Scenario) -> Result<Ready, Failure> {
     let mut left_out = Vec::new();
+    let mut ingredients = ByVariant::new();
     if scenario.factors.nic.is_empty() {
-        return Ok(Ready { scenario, left_out, ingredients: None });
+        return Ok(Ready { scenario, left_out, ingredients });
     }
-    let guest = scenario.guest.clone();
-    let mut problems = Vec::new();
-    let qemu = Qemu::find(guest.qemu.as_deref().map(Path::new));
-    if let Ok(qemu) = &qemu {
-        scenario.factors.nic.retain(|&model| match qemu.require(model) {
-            Ok(()) => true,
-            Err(error) => {
-                let what = format!("nic {model}");
-                left_out.push(LeftOut { what, reason: error.to_string() });
-                false
+    let guests: ByVariant<Guest> = scenario
+        .variants_or_none()
+        .into_iter()
+        .map(|variant| (variant.map(|v| v.name.clone()), scenario.guest_of(variant)))
+        .collect();
+    let find = |guest: &Guest| Qemu::find(guest.qemu.as_deref().map(Path::new));
+    let mut qemus: ByVariant<Result<Qemu, QemuError>> =
+        guests.iter().map(|(variant, guest)| (variant.clone(), find(guest))).collect();
+    let mut problems = leave_out_models(&mut scenario, &qemus, &mut left_out);
+    let models: Vec<NicModel> = scenario.factors.nic.as_slice().to_vec();
+    for (variant, guest) in guests {
+        let Some(qemu) = qemus.remove(&variant) else { continue };
+        match ingredients_of(guest, qemu, &models) {
+            Ok(found) => drop(ingredients.insert(variant, found)),
+            Err(found) => {
+                for problem in found {
+                    if !problems.contains(&problem) {
+                        problems.push(problem);
+                    }
+                }
             }
-        });
-        if scenario.factors.nic.is_empty() {
-            let reasons: Vec<&str> = left_out.iter().map(|out| out.reason.as_str()).collect();
-            problems.push(format!("no NIC model is left: {}", reasons.join("; ")));
         }
     }
-    let models: Vec<_> = scenario.factors.nic.as_slice().to_vec();
-    let memory_mib = guest.memory.as_bytes() >> 20;
-    let checks = preflight::all(Path::new("/"), &qemu, &models, memory_mib);
-    problems.extend(checks.into_iter().filter(|check| check.status == Status::Fail).map(
-        |Check { name, found, advice, .. }| match advice {
-            Some(advice) => format!("{name}: {found}: {advice}"),
-            None => format!("{name}: {found}"),
-        },
-    ));
-    let (image, modules) = (guest.kernel.as_deref(), guest.modules.as_deref());
-    match (qemu, guest_kernel::find(image, modules, models.iter().copied())) {
-        (Ok(qemu), Ok(kernel)) if problems.is_empty() => {
-            let ingredients = Some(Ingredients { qemu, kernel, models });
-            return Ok(Ready { scenario, left_out, ingredients });
-        }
-        (_, kernel) => problems.extend(kernel.err().map(|error| format!("{error:#}"))),
+    if problems.is_empty() {
+        return Ok(Ready { scenario, left_out, ingredients });
     }
     Err(Failure::Machine(anyhow!(
         "this machine cannot run the scenario:\n  - {}",
         problems.join("\n  - ")
     )))
+}
+
+/// Leaves out the NIC models that a QEMU of any variant has not, and says when none is left.
+fn leave_out_models(
+    scenario: &mut Scenario,
+    qemus: &ByVariant<Result<Qemu, QemuError>>,
+    left_out: &mut Vec<LeftOut>,
+) -> Vec<String> {
+    scenario.factors.nic.retain(|&model| {
+        let lacks = |qemu: &Qemu| qemu.require(model).err();
+        let error = qemus.values().flatten().find_map(lacks);
+        let what = format!("nic {model}");
+        left_out.extend(error.as_ref().map(|e| LeftOut { what, reason: e.to_string() }));
+        error.is_none()
+    });
+    if !scenario.factors.nic.is_empty() {
+        return Vec::new();
+    }
+    let reasons: Vec<&str> = left_out.iter().map(|out| out.reason.as_str()).collect();
+    vec![format!("no NIC model is left: {}", reasons.join("; "))]
+}
+
+/// What a guest is made from, or everything that is in the way.
+fn ingredients_of(
+    guest: Guest,
+    qemu: Result<Qemu, QemuError>,
+    models: &[NicModel],
+) -> Result<Ingredients, Vec<String>> {
+    let memory_mib = guest.memory.as_bytes() >> 20;
+    let checks = preflight::all(Path::new("/"), &qemu, models, memory_mib);
+    let failed = checks.into_iter().filter(|check| check.status == Status::Fail);
+    let in_words = |Check { name, found, advice, .. }| match advice {
+        Some(advice) => format!("{name}: {found}: {advice}"),
+        None => format!("{name}: {found}"),
+    };
+    let mut problems: Vec<String> = failed.map(in_words).collect();
+    let (image, modules) = (guest.kernel.as_deref(), guest.modules.as_deref());
+    let kernel = guest_kernel::find(image, modules, models.iter().copied());
+    if let Ok(qemu) = &qemu {
+        let wanted = || guest.device_options.keys().map(String::as_str);
+        let lacking = models.iter().filter_map(|&m| qemu.require_properties(m, wanted()).err());
+        problems.extend(lacking.map(|error| error.to_string()));
+    }
+    if let Ok(kernel) = &kernel {
+        let drivers: Vec<&str> = models.iter().map(|model| model.row().module).collect();
+        let options = kernel
+            .module_tree()
+            .and_then(|tree| tree.check_options(&drivers, &guest.driver_options));
+        problems.extend(options.err().map(|error| error.to_string()));
+    }
+    match (qemu, kernel) {
+        (Ok(qemu), Ok(kernel)) if problems.is_empty() => {
+            Ok(Ingredients { qemu, kernel, models: models.to_vec(), guest })
+        }
+        (_, kernel) => {
+            problems.extend(kernel.err().map(|error| format!("{error:#}")));
+            Err(problems)
+        }
+    }
 }

@@ -15,7 +15,7 @@ use crate::scenarios::{self, Found};
 
 /// Finds the scenario and applies what the command line changes in it.
 pub fn scenario(name: &str, args: &ScenarioChanges) -> Result<Found, Failure> {
-    let mut overrides = args.overrides.clone();
+    let mut overrides = [args.overrides.as_slice(), &args.variant].concat();
     let mut option = |name: &str, section: &str, key: &str, value: Option<toml::Value>| {
         overrides.extend(value.map(|value| Override::option(name, section, key, value)));
     };

@@ -1,5 +1,6 @@
 //! A run that stopped goes on: what of it is left, and whether it may.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Instant;
 
@@ -12,7 +13,7 @@ use vioperf_model::record::{
 };
 
 use crate::cli::{RunArgs, ScenarioChanges};
-use crate::conductor::hypervisor::Ingredients;
+use crate::conductor::hypervisor::{ByVariant, GuestSupply, Ingredients};
 use crate::conductor::schedule::{
     Attempt, AttemptEnd, Audience, Earlier, Position, Schedule, SoFar, Stage,
 };
@@ -129,11 +130,12 @@ impl Resumed {
     ///
     /// # Errors
     /// [`Failure::Machine`] with what changed, unless the run is to go on anyway.
-    pub fn check_machine(&self, ingredients: Option<&Ingredients>) -> Result<(), Failure> {
+    pub fn check_machine(&self, ingredients: &ByVariant<Ingredients>) -> Result<(), Failure> {
         let host = host_facts(Path::new("/"));
         let mut now = provenance::facts(env!("CARGO_PKG_VERSION"), &host, None);
-        if let Some(Ingredients { qemu, kernel, .. }) = ingredients {
-            now.extend(provenance::guest_facts(&qemu.version_line, &kernel.release));
+        for (variant, Ingredients { qemu, kernel, .. }) in ingredients {
+            let (qemu, kernel) = (&qemu.version_line, &kernel.release);
+            now.extend(provenance::guest_facts(variant.as_deref(), qemu, kernel));
         }
         self.permit(&now).map(drop)
     }
@@ -142,10 +144,13 @@ impl Resumed {
     ///
     /// # Errors
     /// As [`Resumed::check_machine`].
-    pub fn sitting(&self, hypervisor: Option<HypervisorFacts>) -> Result<RunInfo, Failure> {
+    pub fn sitting(&self, supply: &GuestSupply) -> Result<RunInfo, Failure> {
+        let (hypervisor, of_variants) = supply.facts(&self.info.scenario);
         let host: HostFacts = host_facts(Path::new("/"));
         let version = env!("CARGO_PKG_VERSION");
-        let changes = self.permit(&provenance::facts(version, &host, hypervisor.as_ref()))?;
+        let mut facts = provenance::facts(version, &host, hypervisor.as_ref());
+        facts.extend(variant_facts(&of_variants));
+        let changes = self.permit(&facts)?;
         let mut info = self.info.clone();
         info.resumed.push(Sitting {
             at: now(),
@@ -162,7 +167,8 @@ impl Resumed {
 
     fn permit(&self, now: &Facts) -> Result<Vec<Change>, Failure> {
         let RunInfo { vioperf_version, host, hypervisor, .. } = &self.info;
-        let before = provenance::facts(vioperf_version, host, hypervisor.as_ref());
+        let mut before = provenance::facts(vioperf_version, host, hypervisor.as_ref());
+        before.extend(variant_facts(&self.info.variant_hypervisors));
         let changes = provenance::contradictions(&before, now);
         if changes.is_empty() || self.anyway {
             return Ok(changes);
@@ -176,15 +182,32 @@ impl Resumed {
     }
 }
 
+fn variant_facts(hypervisors: &BTreeMap<String, HypervisorFacts>) -> Facts {
+    let facts = |(variant, of): (&String, &HypervisorFacts)| {
+        provenance::guest_facts(Some(variant), &of.qemu_version, &of.guest_kernel_release)
+    };
+    hypervisors.iter().flat_map(facts).collect()
+}
+
 /// Refuses what would make another run of it.
 fn check_options(args: &RunArgs, directory: &Path) -> Result<(), Failure> {
     let RunArgs { scenario, changes, out, .. } = args;
     // Every option is named, so that a new one is not forgotten.
-    let ScenarioChanges { overrides, blocks, goal, most_blocks, budget: _, seed, kernel, qemu } =
-        changes;
+    let ScenarioChanges {
+        overrides,
+        variant,
+        blocks,
+        goal,
+        most_blocks,
+        budget: _,
+        seed,
+        kernel,
+        qemu,
+    } = changes;
     let given = [
         ("a scenario", scenario.is_some()),
         ("--set", !overrides.is_empty()),
+        ("--variant", !variant.is_empty()),
         ("--blocks", blocks.is_some()),
         ("--goal", goal.is_some()),
         ("--most-blocks", most_blocks.is_some()),

@@ -40,6 +40,16 @@ pub enum KernelError {
         /// The module tree, or that there is none.
         tree: String,
     },
+    /// A module does not take that parameter.
+    #[error("guest.driver_options: {module} does not take `{parameter}`: {reason}")]
+    NoParameter {
+        /// The module.
+        module: String,
+        /// The parameter.
+        parameter: String,
+        /// Why not, and what to do.
+        reason: &'static str,
+    },
     /// A module file, or a file about modules, is malformed.
     #[error("{}: {reason}; reinstall the kernel package, or `vioperf kernel fetch`", path.display())]
     BadModuleFile {

@@ -47,17 +47,33 @@ pub fn read_module(path: &Path) -> Result<Vec<u8>, KernelError> {
 /// # Errors
 /// A text that says why this is no module.
 pub fn depends(module: &[u8]) -> Result<Vec<String>, String> {
+    let mut names = Vec::new();
+    for list in entries(module, "depends=")? {
+        names.extend(list.split(',').filter(|name| !name.is_empty()).map(str::to_owned));
+    }
+    Ok(names)
+}
+
+/// The names of a module's parameters, from its `parmtype=`.
+///
+/// # Errors
+/// A text that says why this is no module.
+pub fn parameters(module: &[u8]) -> Result<BTreeSet<String>, String> {
+    let entries = entries(module, "parmtype=")?;
+    Ok(entries.iter().filter_map(|entry| Some(entry.split_once(':')?.0.to_owned())).collect())
+}
+
+/// What follows `key` in the entries of `.modinfo`, each of which ends with a zero.
+fn entries(module: &[u8], key: &str) -> Result<Vec<String>, String> {
     let file = object::File::parse(module).map_err(|error| format!("not an ELF file: {error}"))?;
     let section = file.section_by_name(".modinfo").ok_or("not a kernel module: no .modinfo")?;
     let data = section.data().map_err(|error| format!("damaged .modinfo: {error}"))?;
-    let mut names = Vec::new();
-    for entry in data.split(|&byte| byte == 0) {
-        if let Some(list) = entry.strip_prefix(b"depends=") {
-            let list = std::str::from_utf8(list).map_err(|_| "depends= is not text".to_owned())?;
-            names.extend(list.split(',').filter(|name| !name.is_empty()).map(str::to_owned));
-        }
-    }
-    Ok(names)
+    let with_key = data.split(|&byte| byte == 0).filter_map(|e| e.strip_prefix(key.as_bytes()));
+    let as_text = |entry: &[u8]| {
+        let text = std::str::from_utf8(entry).map_err(|_| format!("{key} is not text"))?;
+        Ok(text.to_owned())
+    };
+    with_key.map(as_text).collect()
 }
 
 /// The name by which modules are called, from a file name: `net/virtio-net.ko.xz` is `virtio_net`.

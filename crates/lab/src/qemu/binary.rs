@@ -108,6 +108,18 @@ pub enum QemuError {
         /// What the model is.
         about: &'static str,
     },
+    /// The device has no such property.
+    #[error(
+        "QEMU {version}'s device `{device}` has no property `{property}` (guest.device_options): `-device {device},help` lists those it has"
+    )]
+    NoProperty {
+        /// The version.
+        version: QemuVersion,
+        /// QEMU's name of the device.
+        device: &'static str,
+        /// The property.
+        property: String,
+    },
 }
 
 impl Qemu {
@@ -157,6 +169,30 @@ impl Qemu {
             model,
             about: row.about,
         })
+    }
+
+    /// Asks whether the device of a model has all these properties.
+    ///
+    /// # Errors
+    /// [`QemuError::NoProperty`] for the first that it has not, else why QEMU does not answer.
+    pub fn require_properties<'a>(
+        &self,
+        model: NicModel,
+        wanted: impl IntoIterator<Item = &'a str>,
+    ) -> Result<(), QemuError> {
+        let device = model.row().qemu_device;
+        let mut known: Option<BTreeSet<String>> = None;
+        for property in wanted {
+            if known.is_none() {
+                let listing = ask(&self.path, &["-device", &format!("{device},help")])?;
+                known = Some(properties_of(&listing));
+            }
+            if !known.as_ref().is_some_and(|known| known.contains(property)) {
+                let property = property.to_owned();
+                return Err(QemuError::NoProperty { version: self.version, device, property });
+            }
+        }
+        Ok(())
     }
 
     /// A QEMU that was built without that device.
@@ -252,9 +288,24 @@ fn devices_of(listing: &str) -> BTreeSet<String> {
         .collect()
 }
 
+/// The names in `  mrg_rxbuf=<bool>           - on/off (default: on)`.
+fn properties_of(listing: &str) -> BTreeSet<String> {
+    let name = |line: &str| Some(line.strip_prefix("  ")?.split_once("=<")?.0.trim().to_owned());
+    listing.lines().filter_map(name).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn reads_the_properties_of_a_device() {
+        let listing = "virtio-net-pci options:\n  mrg_rxbuf=<bool>       - on/off (default: on)\n  \
+            mac=<str>\n  x-mtu-bypass-backend=<bool> - on/off\n";
+        let known = properties_of(listing);
+        assert_eq!(known.len(), 3);
+        assert!(known.contains("mrg_rxbuf") && known.contains("mac"), "{known:?}");
+    }
 
     #[test]
     fn versions_are_read_with_and_without_packaging() {

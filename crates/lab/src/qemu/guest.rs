@@ -1,5 +1,6 @@
 //! A guest with a NIC under test, restored from a snapshot or freshly booted.
 
+use std::collections::BTreeMap;
 use std::fs::OpenOptions;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -9,6 +10,7 @@ use std::time::{Duration, Instant};
 use nix::unistd::Pid;
 use serde_json::json;
 use vioperf_model::nic::NicModel;
+use vioperf_model::scenario::DeviceOption;
 use vioperf_netlink::Mac;
 
 use super::fault::{Fault, GuestError};
@@ -46,7 +48,7 @@ impl GuestSource<'_> {
 }
 
 /// The NIC a guest gets.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NicSpec {
     /// Its model.
     pub model: NicModel,
@@ -54,6 +56,8 @@ pub struct NicSpec {
     pub mtu: u32,
     /// Queue pairs; more than one is for virtio only.
     pub queues: u16,
+    /// Properties of QEMU's device that are otherwise than they would be.
+    pub options: BTreeMap<String, DeviceOption>,
 }
 
 /// When a guest was how far, counted from the beginning of its start.
@@ -78,7 +82,7 @@ pub struct Guest {
 /// Starts a guest whose NIC is wired to `tap`, which becomes QEMU's alone.
 pub(crate) fn start(
     source: GuestSource<'_>,
-    nic: NicSpec,
+    nic: &NicSpec,
     tap: Tap,
     mac: Mac,
 ) -> Result<Guest, Box<GuestError>> {
@@ -92,7 +96,7 @@ pub(crate) fn start(
     let wire = Wire { tap: tap.name, queues: tap.queues, vhost };
     let descriptors: Vec<RawFd> =
         wire.queues.iter().chain(&wire.vhost).map(AsRawFd::as_raw_fd).collect();
-    let properties = (backend(&wire), device(nic.model, mac, wire.queues.len()));
+    let properties = (backend(&wire), device(nic.model, mac, wire.queues.len(), &nic.options));
     let (machine, timings) = match source {
         GuestSource::Snapshot(snapshot) => {
             let mut machine = snapshot.restore(operation, descriptors)?;
@@ -121,7 +125,7 @@ pub(crate) fn start(
 }
 
 /// vhost serves virtio under KVM; where it is missing QEMU moves the packets itself.
-fn open_vhost(accelerator: Accelerator, nic: NicSpec, queues: usize) -> Vec<OwnedFd> {
+fn open_vhost(accelerator: Accelerator, nic: &NicSpec, queues: usize) -> Vec<OwnedFd> {
     if accelerator != Accelerator::Kvm || !nic.model.row().qemu_device.starts_with("virtio-net") {
         return Vec::new();
     }

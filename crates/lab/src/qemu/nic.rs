@@ -1,9 +1,11 @@
 //! A NIC as QEMU wants it described: for the command line and for the monitor, from one list.
 
+use std::collections::BTreeMap;
 use std::os::fd::{AsRawFd, OwnedFd};
 
 use serde_json::{Map, Value};
 use vioperf_model::nic::{Bus, NicModel};
+use vioperf_model::scenario::DeviceOption;
 use vioperf_netlink::Mac;
 
 use super::command_line::{LEGACY_BUS, PCIE_SLOT};
@@ -24,7 +26,7 @@ pub(super) struct Wire {
 }
 
 /// Properties in QEMU's order: name and typed value.
-pub(super) type Properties = Vec<(&'static str, Value)>;
+pub(super) type Properties = Vec<(String, Value)>;
 
 /// The backend: the tap.
 pub(super) fn backend(wire: &Wire) -> Properties {
@@ -32,47 +34,65 @@ pub(super) fn backend(wire: &Wire) -> Properties {
         fds.iter().map(|fd| fd.as_raw_fd().to_string()).collect::<Vec<_>>().join(":")
     };
     let (one, many) = (wire.queues.len() == 1, wire.queues.len() > 1);
-    let mut properties: Properties = vec![("type", "tap".into()), ("id", NETDEV.into())];
-    properties.extend(one.then(|| ("fd", joined(&wire.queues).into())));
-    properties.extend(many.then(|| ("fds", joined(&wire.queues).into())));
+    let mut properties: Properties =
+        vec![("type".into(), "tap".into()), ("id".into(), NETDEV.into())];
+    properties.extend(one.then(|| ("fd".into(), joined(&wire.queues).into())));
+    properties.extend(many.then(|| ("fds".into(), joined(&wire.queues).into())));
     if !wire.vhost.is_empty() {
-        properties.push(("vhost", true.into()));
-        properties.push((if one { "vhostfd" } else { "vhostfds" }, joined(&wire.vhost).into()));
+        properties.push(("vhost".into(), true.into()));
+        properties
+            .push((if one { "vhostfd" } else { "vhostfds" }.into(), joined(&wire.vhost).into()));
     }
     properties
 }
 
-/// The device, in the slot that its bus asks for. `romfile` is empty: nobody boots from the NIC.
-pub(super) fn device(model: NicModel, mac: Mac, queues: usize) -> Properties {
+/// The device, in the slot that its bus asks for, with the properties that the user wants.
+/// `romfile` is empty: nobody boots from the NIC.
+pub(super) fn device(
+    model: NicModel,
+    mac: Mac,
+    queues: usize,
+    options: &BTreeMap<String, DeviceOption>,
+) -> Properties {
     let row = model.row();
     let mut properties: Properties = vec![
-        ("driver", row.qemu_device.into()),
-        ("id", DEVICE.into()),
-        ("netdev", NETDEV.into()),
-        ("mac", mac.to_string().into()),
-        ("romfile", "".into()),
+        ("driver".into(), row.qemu_device.into()),
+        ("id".into(), DEVICE.into()),
+        ("netdev".into(), NETDEV.into()),
+        ("mac".into(), mac.to_string().into()),
+        ("romfile".into(), "".into()),
     ];
     match row.bus {
-        Bus::PciExpress => properties.push(("bus", PCIE_SLOT.into())),
+        Bus::PciExpress => properties.push(("bus".into(), PCIE_SLOT.into())),
         // Slot 0 of the bridge belongs to its own hot-plug controller.
         Bus::ConventionalPci => {
-            properties.push(("bus", LEGACY_BUS.into()));
-            properties.push(("addr", "1".into()));
+            properties.push(("bus".into(), LEGACY_BUS.into()));
+            properties.push(("addr".into(), "1".into()));
         }
     }
     if queues > 1 {
         // One vector for each queue's two directions, one for control, one for configuration.
-        properties.push(("mq", true.into()));
-        properties.push(("vectors", (2 * queues + 2).into()));
+        properties.push(("mq".into(), true.into()));
+        properties.push(("vectors".into(), (2 * queues + 2).into()));
+    }
+    for (name, option) in options {
+        properties.retain(|(own, _)| own != name);
+        properties.push((name.clone(), option_value(option)));
     }
     properties
 }
 
+fn option_value(option: &DeviceOption) -> Value {
+    match option {
+        DeviceOption::Switch(on) => (*on).into(),
+        DeviceOption::Number(number) => (*number).into(),
+        DeviceOption::Text(text) => text.as_str().into(),
+    }
+}
+
 /// For the monitor: a JSON object, where values keep their types.
 pub(super) fn as_json(properties: Properties) -> Value {
-    let map: Map<String, Value> =
-        properties.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
-    Value::Object(map)
+    Value::Object(properties.into_iter().collect::<Map<String, Value>>())
 }
 
 /// For the command line: the first value bare, then `name=value`.
@@ -82,7 +102,8 @@ pub(super) fn as_argument(properties: Properties) -> String {
         let text = match value {
             Value::Bool(true) => "on".to_owned(),
             Value::Bool(false) => "off".to_owned(),
-            Value::String(text) => text,
+            // A comma would begin the next property.
+            Value::String(text) => text.replace(',', ",,"),
             other => other.to_string(),
         };
         parts.push(if parts.is_empty() { text } else { format!("{name}={text}") });
@@ -97,7 +118,8 @@ mod tests {
     #[test]
     fn every_model_gets_a_slot_of_its_bus() {
         for model in NicModel::all() {
-            let text = as_argument(device(model, Mac([0x52, 0x54, 0, 0, 0, 1]), 1));
+            let text =
+                as_argument(device(model, Mac([0x52, 0x54, 0, 0, 0, 1]), 1, &BTreeMap::new()));
             let bus = match model.row().bus {
                 Bus::PciExpress => PCIE_SLOT,
                 Bus::ConventionalPci => LEGACY_BUS,
@@ -113,7 +135,24 @@ mod tests {
     #[test]
     fn queues_are_typed_for_the_monitor() {
         let virtio = "virtio".parse().unwrap();
-        let json = as_json(device(virtio, Mac([2, 0, 0, 0, 0, 1]), 2));
+        let json = as_json(device(virtio, Mac([2, 0, 0, 0, 0, 1]), 2, &BTreeMap::new()));
         assert_eq!((&json["mq"], &json["vectors"]), (&true.into(), &6.into()));
+    }
+
+    #[test]
+    fn what_the_user_wants_of_the_device_comes_last_and_keeps_its_type() {
+        let options = [
+            ("mrg_rxbuf".to_owned(), DeviceOption::Switch(false)),
+            ("rx_queue_size".to_owned(), DeviceOption::Number(512)),
+            ("romfile".to_owned(), DeviceOption::Text("a,b".into())),
+        ];
+        let made = || {
+            let mac = Mac([2, 0, 0, 0, 0, 1]);
+            device("virtio".parse().unwrap(), mac, 1, &options.clone().into())
+        };
+        let text = as_argument(made());
+        assert!(text.ends_with("mrg_rxbuf=off,romfile=a,,b,rx_queue_size=512"), "{text}");
+        assert_eq!(text.matches("romfile").count(), 1);
+        assert_eq!(as_json(made())["mrg_rxbuf"], Value::Bool(false));
     }
 }

@@ -93,7 +93,7 @@ pub fn hello(channel: &mut UnixStream) -> Result<(), String> {
 
 pub fn load(channel: &mut UnixStream, models: &[NicModel]) -> Result<(), String> {
     let names = models.iter().map(|model| model.row().module.to_owned()).collect();
-    ask(channel, &Request::LoadModules { names }).map(drop)
+    ask(channel, &Request::LoadModules { names, options: [].into() }).map(drop)
 }
 
 /// Waits for driver and carrier of the NIC with that address.
@@ -104,6 +104,7 @@ pub fn configure(channel: &mut UnixStream, mac: &str) -> Result<InterfaceFacts, 
         further_addresses: vec![],
         prefix_length: 24,
         mtu: 1500,
+        offloads: [].into(),
         timeout: TimeSpan::from_millis(30_000),
     };
     match ask(channel, &Request::ConfigureInterface(config))? {

@@ -217,7 +217,7 @@ fn snapshot_by(lab: &Lab, hypervisor: &Hypervisor) -> Snapshot {
 }
 
 fn nic(model: NicModel) -> NicSpec {
-    NicSpec { model, mtu: 1500, queues: 1 }
+    NicSpec { model, mtu: 1500, queues: 1, options: [].into() }
 }
 
 /// A guest with a NIC, that waits to be killed.
@@ -225,7 +225,7 @@ fn guest_and_wait(sandbox: &Sandbox) {
     let mut lab = bring_up(sandbox);
     let snapshot = snapshot(&lab);
     let source = GuestSource::Snapshot(&snapshot);
-    let guest = lab.start_guest(source, nic("virtio".parse().unwrap())).unwrap();
+    let guest = lab.start_guest(source, &nic("virtio".parse().unwrap())).unwrap();
     println!("qemu {}", guest.qemu_pid());
     at("guest");
     wait_for_ever();
@@ -237,7 +237,7 @@ fn models(sandbox: &Sandbox) {
     let snapshot = snapshot(&lab);
     for model in NicModel::all() {
         let started = Instant::now();
-        let mut guest = lab.start_guest(GuestSource::Snapshot(&snapshot), nic(model)).unwrap();
+        let mut guest = lab.start_guest(GuestSource::Snapshot(&snapshot), &nic(model)).unwrap();
         let mac = guest.mac().to_string();
         let answered = started.elapsed();
         let facts = guest
@@ -270,7 +270,7 @@ fn old_qemu(sandbox: &Sandbox) {
     hypervisor.qemu.version = QemuVersion { major: 7, minor: 2, micro: 0 };
     let snapshot = snapshot_by(&lab, &hypervisor);
     let spec = NicSpec { queues: 2, ..nic("virtio".parse().unwrap()) };
-    let mut start = || lab.start_guest(GuestSource::Snapshot(&snapshot), spec).unwrap();
+    let mut start = || lab.start_guest(GuestSource::Snapshot(&snapshot), &spec).unwrap();
     for mut guest in [start(), start()] {
         let mac = guest.mac().to_string();
         let facts = guest
@@ -299,7 +299,7 @@ fn faults(sandbox: &Sandbox) {
     let headless = guests::image_without_agent();
     let shape = Shape::default();
     let source = GuestSource::FreshBoot { hypervisor: &hypervisor, image: &headless, shape };
-    let mut guest = lab.start_guest(source, nic("virtio".parse().unwrap())).unwrap();
+    let mut guest = lab.start_guest(source, &nic("virtio".parse().unwrap())).unwrap();
     let error = guest
         .answer_within("reach the agent", BOUND, |mut channel| guests::hello(&mut channel))
         .unwrap_err();
@@ -324,7 +324,7 @@ fn fresh_boot(sandbox: &Sandbox) {
         GuestSource::FreshBoot { hypervisor: &hypervisor, image: &image, shape: Shape::default() };
     for name in ["virtio", "e1000"] {
         let model: NicModel = name.parse().unwrap();
-        let mut guest = lab.start_guest(source, nic(model)).unwrap();
+        let mut guest = lab.start_guest(source, &nic(model)).unwrap();
         let mac = guest.mac().to_string();
         let facts = guest
             .answer_within("configure the NIC", BOUND, |mut channel| {

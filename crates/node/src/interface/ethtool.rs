@@ -15,6 +15,7 @@ const GET_RINGS: u32 = 0x10;
 const GET_STRINGS: u32 = 0x1b;
 const GET_STRING_SET_INFO: u32 = 0x37;
 const GET_FEATURES: u32 = 0x3a;
+const SET_FEATURES: u32 = 0x3b;
 const GET_CHANNELS: u32 = 0x3c;
 const GET_LINK_SETTINGS: u32 = 0x4c;
 
@@ -57,7 +58,8 @@ pub(super) fn complete(facts: &mut InterfaceFacts) {
         Err(errno) => drop(absent.insert("queues".to_owned(), errno.to_string())),
     }
     facts.rings = noting("rings", device.rings(), &mut absent);
-    facts.offloads = noting("offloads", device.features(), &mut absent).unwrap_or_default();
+    let features = noting("offloads", device.features(), &mut absent).unwrap_or_default();
+    facts.offloads = features.into_iter().map(|(name, feature)| (name, feature.active)).collect();
     facts.absent = absent;
 }
 
@@ -79,14 +81,23 @@ struct Driver {
     bus_address: String,
 }
 
+/// An offload of a device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Feature {
+    /// Whether it can be switched.
+    pub changeable: bool,
+    /// Whether it is on.
+    pub active: bool,
+}
+
 /// An interface and a socket to ask about it.
-struct Device {
+pub(super) struct Device {
     socket: OwnedFd,
     name: [libc::c_char; libc::IFNAMSIZ],
 }
 
 impl Device {
-    fn open(interface: &str) -> Result<Self, Errno> {
+    pub fn open(interface: &str) -> Result<Self, Errno> {
         let mut name = [0; libc::IFNAMSIZ];
         // The last byte stays 0.
         if interface.len() >= name.len() {
@@ -170,19 +181,40 @@ impl Device {
         })
     }
 
-    /// Every feature by name, and whether it is active.
-    fn features(&self) -> Result<BTreeMap<String, bool>, Errno> {
+    /// Every feature by name.
+    pub fn features(&self) -> Result<BTreeMap<String, Feature>, Errno> {
         let names = self.feature_names()?;
         let blocks = names.len().div_ceil(32);
-        // `struct ethtool_gfeatures`: command, size, then blocks of four words, the third: active.
+        // `struct ethtool_gfeatures`: command, size, then blocks of four words: available, requested,
+        // active, never changed.
         let mut words = vec![0; 2 + 4 * blocks];
         words[0] = GET_FEATURES;
         words[1] = u32::try_from(blocks).map_err(|_| Errno::EOVERFLOW)?;
         self.command(&mut words)?;
-        let active =
-            |at: usize| words.get(2 + 4 * (at / 32) + 2).is_some_and(|w| w >> (at % 32) & 1 == 1);
-        let features = names.into_iter().enumerate().map(|(at, name)| (name, active(at)));
+        let bit = |at: usize, word: usize| {
+            words.get(2 + 4 * (at / 32) + word).is_some_and(|w| w >> (at % 32) & 1 == 1)
+        };
+        let feature = |at: usize| Feature { changeable: bit(at, 0), active: bit(at, 2) };
+        let features = names.into_iter().enumerate().map(|(at, name)| (name, feature(at)));
         Ok(features.filter(|(name, _)| !name.is_empty()).collect())
+    }
+
+    /// Asks for features by name. That the kernel takes it does not say that they then are so.
+    pub fn set_features(&self, wanted: &BTreeMap<String, bool>) -> Result<(), Errno> {
+        let names = self.feature_names()?;
+        let blocks = names.len().div_ceil(32);
+        // `struct ethtool_sfeatures`: command, size, then blocks of two words: valid, requested.
+        let mut words = vec![0; 2 + 2 * blocks];
+        words[0] = SET_FEATURES;
+        words[1] = u32::try_from(blocks).map_err(|_| Errno::EOVERFLOW)?;
+        for (at, on) in
+            names.iter().enumerate().filter_map(|(at, name)| Some((at, *wanted.get(name)?)))
+        {
+            let block = 2 + 2 * (at / 32);
+            words[block] |= 1 << (at % 32);
+            words[block + 1] |= u32::from(on) << (at % 32);
+        }
+        self.command(&mut words)
     }
 
     /// The names of the features, in the order of their bits.

@@ -196,6 +196,7 @@ fn connect(mut nodes: [Node; 2]) -> ([Node; 2], [InterfaceFacts; 2]) {
 
 pub fn interface(name: &str, address: &str) -> InterfaceConfig {
     InterfaceConfig {
+        offloads: [].into(),
         interface: InterfaceSelector::Name(name.into()),
         address: address.parse().unwrap(),
         further_addresses: vec![],

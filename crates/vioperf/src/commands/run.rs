@@ -13,7 +13,7 @@ use vioperf_model::scenario::Scenario;
 
 use crate::cli::RunArgs;
 use crate::commands::report::analysis_of;
-use crate::conductor::hypervisor::{GuestFactory, Ingredients};
+use crate::conductor::hypervisor::{ByVariant, GuestSupply, Ingredients};
 use crate::conductor::lab_stage::{self, LabStage, Standing};
 use crate::conductor::schedule::{Earlier, Schedule, SoFar};
 use crate::exit::{Failure, run_code};
@@ -33,7 +33,7 @@ struct Prepared {
     scenario: Scenario,
     left_out: Vec<LeftOut>,
     plan: Plan,
-    ingredients: Option<Ingredients>,
+    ingredients: ByVariant<Ingredients>,
     directory: PathBuf,
     /// The run that goes on; absent for a new one.
     resumed: Option<Resumed>,
@@ -149,10 +149,10 @@ fn inside(
     let session =
         Session { sandbox, prepared, interrupt: &interrupt, started: Instant::now(), output };
     if let Some(resumed) = &prepared.resumed {
-        resumed.check_machine(prepared.ingredients.as_ref())?;
+        resumed.check_machine(&prepared.ingredients)?;
     }
     let how = match session.set_up() {
-        Ok((standing, factory)) => session.measure(standing, factory)?,
+        Ok((standing, supply)) => session.measure(standing, supply)?,
         Err(_) if interrupt.urgency() > Urgency::None => {
             output.note(match prepared.resumed {
                 None => "interrupted before the first trial: there is nothing to report",
@@ -181,48 +181,40 @@ impl Session<'_> {
     }
 
     /// Makes the first lab, and what guests start from.
-    fn set_up(&self) -> Result<(Standing, Option<GuestFactory>), Failure> {
-        let Prepared { scenario, plan, ingredients, .. } = self.prepared;
+    fn set_up(&self) -> Result<(Standing, GuestSupply), Failure> {
+        let Prepared { plan, ingredients, .. } = self.prepared;
         let Some(first) = plan.cells.first() else {
             return Err(Failure::Usage(anyhow!("the scenario has no cell to measure")));
         };
         let standing = lab_stage::bring_up(self.sandbox, first, self.interrupt)?;
-        let factory = ingredients.as_ref().map(|ingredients| {
-            let lab = standing.lab();
-            GuestFactory::set_up(lab, ingredients, &scenario.guest, self.interrupt, self.output)
-        });
-        Ok((standing, factory.transpose()?))
+        let supply = GuestSupply::set_up(standing.lab(), ingredients, self.interrupt, self.output)?;
+        Ok((standing, supply))
     }
 
     /// Measures the plan and stores it; when this returns the lab is gone.
-    fn measure(
-        &self,
-        standing: Standing,
-        factory: Option<GuestFactory>,
-    ) -> Result<RunEnding, Failure> {
+    fn measure(&self, standing: Standing, supply: GuestSupply) -> Result<RunEnding, Failure> {
         let Prepared { scenario, plan, .. } = self.prepared;
         let (output, started) = (self.output, self.started);
-        let emulated = factory.as_ref().is_some_and(GuestFactory::is_emulated);
-        let costs = if emulated { &Costs::TCG } else { &Costs::KVM };
+        let costs = if supply.is_emulated() { &Costs::TCG } else { &Costs::KVM };
         let blocks = plan.blocks.len();
         let block_estimate = plan.estimate(scenario.guest.reuse, costs)
             / u32::try_from(blocks).unwrap_or(u32::MAX).max(1);
         let (mut info, created);
         let (directory, earlier) = match &self.prepared.resumed {
             None => {
-                info = run_info(self.prepared, factory.as_ref());
+                info = run_info(self.prepared, &supply);
                 created = RunDirectory::create(&self.prepared.directory, &info)?;
                 (&created, &Earlier::default())
             }
             Some(resumed) => {
-                info = resumed.sitting(factory.as_ref().map(GuestFactory::facts))?;
+                info = resumed.sitting(&supply)?;
                 resumed.directory.write_info(&info)?;
                 (&resumed.directory, &resumed.earlier)
             }
         };
         let mut stage = LabStage {
             sandbox: self.sandbox,
-            factory,
+            supply,
             reuse: scenario.guest.reuse,
             interrupt: self.interrupt,
             output,
@@ -258,7 +250,8 @@ impl Session<'_> {
     }
 }
 
-fn run_info(prepared: &Prepared, factory: Option<&GuestFactory>) -> RunInfo {
+fn run_info(prepared: &Prepared, supply: &GuestSupply) -> RunInfo {
+    let (hypervisor, variant_hypervisors) = supply.facts(&prepared.scenario);
     RunInfo {
         schema_version: SCHEMA_VERSION,
         vioperf_version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -269,7 +262,8 @@ fn run_info(prepared: &Prepared, factory: Option<&GuestFactory>) -> RunInfo {
         left_out: prepared.left_out.clone(),
         plan: prepared.plan.clone(),
         host: host_facts(Path::new("/")),
-        hypervisor: factory.map(GuestFactory::facts),
+        hypervisor,
+        variant_hypervisors,
         resumed: Vec::new(),
         ended: None,
     }

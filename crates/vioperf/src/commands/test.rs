@@ -124,6 +124,7 @@ fn run_info(scenario: &Scenario, plan: &Plan) -> RunInfo {
         plan: plan.clone(),
         host: host_facts(Path::new("/")),
         hypervisor: None,
+        variant_hypervisors: [].into(),
         resumed: Vec::new(),
         ended: None,
     }

@@ -1,9 +1,11 @@
 //! From a kernel, an agent and QEMU to something that guests start from.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -13,8 +15,9 @@ use vioperf_lab::kernel::{ALWAYS_NEEDED, GuestKernel, USED_IF_PRESENT};
 use vioperf_lab::qemu::accelerator::{self, Key, Memory};
 use vioperf_lab::qemu::{Accelerator, BootImage, Hypervisor, Qemu, Shape, Snapshot, Verdict};
 use vioperf_model::nic::NicModel;
+use vioperf_model::plan::Cell;
 use vioperf_model::record::{HypervisorFacts, TemplateTimes};
-use vioperf_model::scenario::{Guest, Reuse};
+use vioperf_model::scenario::{Guest, Reuse, Scenario};
 
 use super::node_link::{NodeError, NodeLink};
 use crate::interrupt::Interrupt;
@@ -33,6 +36,85 @@ pub struct Ingredients {
     pub kernel: GuestKernel,
     /// Every NIC model of the plan.
     pub models: Vec<NicModel>,
+    /// The guest as the scenario, or its variant, wants it.
+    pub guest: Guest,
+}
+
+/// What is there for each variant, or for the scenario that has none.
+pub type ByVariant<T> = BTreeMap<Option<String>, T>;
+
+/// Everything that guests start from.
+#[derive(Debug, Default)]
+pub struct GuestSupply {
+    by_variant: ByVariant<GuestOrder>,
+}
+
+/// How guests of a variant are made.
+#[derive(Debug)]
+pub struct GuestOrder {
+    /// What they start from; variants that differ in their NIC's settings alone share it.
+    pub factory: Rc<GuestFactory>,
+    /// What they are.
+    pub guest: Guest,
+}
+
+impl GuestSupply {
+    /// Boots what the guests of each variant are restored from.
+    ///
+    /// # Errors
+    /// As those of [`GuestFactory::set_up`].
+    pub fn set_up(
+        lab: &Lab,
+        ingredients: &ByVariant<Ingredients>,
+        interrupt: &Interrupt,
+        output: &Output,
+    ) -> Result<Self> {
+        let mut by_variant: ByVariant<GuestOrder> = BTreeMap::new();
+        for (variant, ingredients) in ingredients {
+            let wanted = ingredients.guest.without_nic_settings();
+            let same = by_variant
+                .values()
+                .find(|made| made.guest.without_nic_settings() == wanted)
+                .map(|made| Rc::clone(&made.factory));
+            let factory = match same {
+                Some(factory) => factory,
+                None => Rc::new(
+                    GuestFactory::set_up(lab, ingredients, interrupt, output).with_context(
+                        || match variant {
+                            Some(name) => format!("variant {name}"),
+                            None => "cannot make guests".to_owned(),
+                        },
+                    )?,
+                ),
+            };
+            let guest = ingredients.guest.clone();
+            by_variant.insert(variant.clone(), GuestOrder { factory, guest });
+        }
+        Ok(Self { by_variant })
+    }
+
+    /// How the guests of a cell are made; absent when the plan has no guest.
+    pub fn of(&self, cell: &Cell) -> Option<&GuestOrder> {
+        self.by_variant.get(&cell.variant.as_ref().map(|variant| variant.name.clone()))
+    }
+
+    /// Whether any guest is emulated in software.
+    pub fn is_emulated(&self) -> bool {
+        self.by_variant.values().any(|order| order.factory.is_emulated())
+    }
+
+    /// What runs the guests, for the run's provenance: that of the scenario's first variant, and
+    /// those of all.
+    pub fn facts(
+        &self,
+        scenario: &Scenario,
+    ) -> (Option<HypervisorFacts>, BTreeMap<String, HypervisorFacts>) {
+        let first = scenario.variants.first().map(|variant| variant.name.clone());
+        let facts = |order: &GuestOrder| order.factory.facts();
+        let all = self.by_variant.iter();
+        let named = all.filter_map(|(name, order)| Some((name.clone()?, facts(order))));
+        (self.by_variant.get(&first).map(facts), named.collect())
+    }
 }
 
 /// What guests start from.
@@ -48,6 +130,8 @@ pub struct GuestFactory {
     pub snapshot: Option<Snapshot>,
     /// Modules of the drivers.
     pub modules: Vec<String>,
+    /// Their parameters, by module.
+    pub driver_options: BTreeMap<String, String>,
     /// How long a guest may take to answer.
     pub ready_timeout: Duration,
     verdict: Verdict,
@@ -64,10 +148,10 @@ impl GuestFactory {
     pub fn set_up(
         lab: &Lab,
         ingredients: &Ingredients,
-        wanted: &Guest,
         interrupt: &Interrupt,
         output: &Output,
     ) -> Result<Self> {
+        let wanted = &ingredients.guest;
         let (image, modules) = boot_image(ingredients, output)?;
         let shape = shape_of(wanted);
         // Without the user's kernel arguments: what they break is not KVM's fault, and remembered.
@@ -82,6 +166,7 @@ impl GuestFactory {
             shape,
             snapshot: None,
             modules,
+            driver_options: wanted.driver_options.clone(),
             ready_timeout: wanted.ready_timeout.as_duration(),
             verdict,
             kernel: kernel.release.clone(),
@@ -101,11 +186,11 @@ impl GuestFactory {
     fn take_snapshot(&mut self, lab: &Lab, interrupt: &Interrupt) -> Result<()> {
         let mut template = lab.boot_template(&self.hypervisor, &self.image, self.shape)?;
         let timeout = self.ready_timeout;
-        let modules = self.modules.clone();
+        let (modules, options) = (self.modules.clone(), self.driver_options.clone());
         let answered = template.answer_within(2 * timeout, |channel| {
             let mut link = NodeLink::greet("guest", channel, timeout, interrupt)?;
             let booted = Instant::now();
-            link.load_modules(modules, timeout)?;
+            link.load_modules(modules, options, timeout)?;
             Ok::<_, NodeError>(booted.elapsed())
         })?;
         let boot_ms = milliseconds(template.age().saturating_sub(answered));

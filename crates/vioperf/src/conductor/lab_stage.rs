@@ -1,6 +1,7 @@
 //! The stage in earnest: a lab with a guest in it, kept standing from one trial to the next for as
 //! long as it serves.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant, SystemTime};
@@ -19,7 +20,7 @@ use vioperf_model::wire::{InterfaceConfig, InterfaceSelector, WatchedProcess};
 use vioperf_model::workload::{Workload, WorkloadKind};
 
 use super::addresses::{self, Owner};
-use super::hypervisor::{GuestFactory, milliseconds};
+use super::hypervisor::{GuestSupply, milliseconds};
 use super::node_link::{NodeError, NodeLink, time_span};
 use super::schedule::{Attempt, AttemptEnd, Stage};
 use super::search;
@@ -37,8 +38,8 @@ const DEATH_SHOWS: Duration = Duration::from_secs(1);
 pub struct LabStage<'a> {
     /// The sandbox that the lab lives in.
     pub sandbox: &'a Sandbox,
-    /// What guests start from; absent when the plan has no guest.
-    pub factory: Option<GuestFactory>,
+    /// What guests start from.
+    pub supply: GuestSupply,
     /// How long a guest serves.
     pub reuse: Reuse,
     /// The user's wish to end.
@@ -65,7 +66,8 @@ pub struct Standing {
 struct StandingGuest {
     endpoint: Endpoint,
     guest: Guest,
-    model: NicModel,
+    /// The cell that it was started for.
+    built_for: Cell,
 }
 
 /// A trial that did not come off.
@@ -218,7 +220,10 @@ impl LabStage<'_> {
             return Ok(None);
         };
         let keeps = self.reuse == Reuse::Group
-            && standing.guest.as_ref().is_some_and(|guest| guest.model == model);
+            && standing
+                .guest
+                .as_ref()
+                .is_some_and(|guest| guest.built_for.shares_testbed_with(cell));
         if keeps {
             return Ok(Some(GuestSetup { origin: GuestOrigin::Reused, ready_ms: None }));
         }
@@ -235,11 +240,12 @@ impl LabStage<'_> {
         cell: &Cell,
     ) -> Result<(StandingGuest, GuestSetup), Failed> {
         let mtu = cell.mtu;
-        let factory = self.factory.as_ref().ok_or_else(|| Failed {
+        let order = self.supply.of(cell).ok_or_else(|| Failed {
             reason: "the plan said that it needs no guest".into(),
             console_tail: Vec::new(),
             interrupted: false,
         })?;
+        let factory = &order.factory;
         let started = Instant::now();
         let (source, origin) = match &factory.snapshot {
             Some(snapshot) => (GuestSource::Snapshot(snapshot), GuestOrigin::Restored),
@@ -249,7 +255,8 @@ impl LabStage<'_> {
                 (GuestSource::FreshBoot { hypervisor, image, shape }, GuestOrigin::Booted)
             }
         };
-        let mut guest = lab.start_guest(source, NicSpec { model, mtu, queues: 1 })?;
+        let options = order.guest.device_options.clone();
+        let mut guest = lab.start_guest(source, &NicSpec { model, mtu, queues: 1, options })?;
         let number = self.guests_started;
         let address = addresses::of_guest(cell.ip, number);
         let further_addresses = addresses::further(cell.ip, Owner::Guest(number), &cell.workload);
@@ -261,8 +268,10 @@ impl LabStage<'_> {
             further_addresses: further_addresses.clone(),
             prefix_length: addresses::prefix_length(cell.ip),
             mtu,
+            offloads: order.guest.offloads.clone(),
             timeout: time_span(timeout),
         };
+        let driver_options = factory.driver_options.clone();
         let modules = match origin {
             // The snapshot has its drivers.
             GuestOrigin::Restored | GuestOrigin::Reused => Vec::new(),
@@ -274,7 +283,7 @@ impl LabStage<'_> {
                 let mut link = NodeLink::greet("guest", channel, timeout, interrupt)?;
                 link.set_wall_clock(unix_ns())?;
                 if !modules.is_empty() {
-                    link.load_modules(modules, timeout)?;
+                    link.load_modules(modules, driver_options, timeout)?;
                 }
                 let facts = link.configure(config)?;
                 Ok::<_, NodeError>((link, facts))
@@ -291,7 +300,7 @@ impl LabStage<'_> {
         let setup = GuestSetup { origin, ready_ms: Some(milliseconds(started.elapsed())) };
         let addresses = [vec![address], further_addresses].concat();
         let endpoint = Endpoint { place: Place::Guest, link, addresses, interface };
-        Ok((StandingGuest { endpoint, guest, model }, setup))
+        Ok((StandingGuest { endpoint, guest, built_for: cell.clone() }, setup))
     }
 }
 
@@ -344,6 +353,7 @@ pub fn bring_up(sandbox: &Sandbox, cell: &Cell, interrupt: &Interrupt) -> Result
             further_addresses: further_addresses.clone(),
             prefix_length: addresses::prefix_length(cell.ip),
             mtu: cell.mtu,
+            offloads: BTreeMap::new(),
             timeout: time_span(NODE_START),
         })?;
         let addresses = [vec![address], further_addresses].concat();

@@ -1,6 +1,7 @@
 //! One node, as the conductor sees it: requests and answers over a byte channel, each bounded in
 //! time and given up when the user interrupts.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::time::{Duration, Instant};
 
@@ -150,8 +151,13 @@ impl NodeLink {
     ///
     /// # Errors
     /// When one does not load.
-    pub fn load_modules(&mut self, names: Vec<String>, timeout: Duration) -> Result<(), NodeError> {
-        self.done(&Request::LoadModules { names }, "load modules", timeout)
+    pub fn load_modules(
+        &mut self,
+        names: Vec<String>,
+        options: BTreeMap<String, String>,
+        timeout: Duration,
+    ) -> Result<(), NodeError> {
+        self.done(&Request::LoadModules { names, options }, "load modules", timeout)
     }
 
     /// Configures the node's interface and waits for its carrier.

@@ -23,6 +23,7 @@ enum Field {
 const COLUMNS: &[Column] = &[
     ("cell", Field::Of(|c| text(&c.id.0))),
     ("path", Field::Of(|c| text(&c.path))),
+    ("variant", Field::Of(|c| text(c.variant.as_ref().map_or("", |variant| &variant.name)))),
     ("kind", Field::Of(|c| c.kind.map(values::kind).unwrap_or("baseline").into())),
     ("switch", Field::Of(|c| c.switch.to_string())),
     ("mtu_bytes", Field::Of(|c| c.mtu_bytes.to_string())),

@@ -3,6 +3,7 @@
 use vioperf_analysis::result::RunAnalysis;
 use vioperf_analysis::wording::count;
 use vioperf_model::record::{HypervisorFacts, RunEnding, RunInfo};
+use vioperf_model::scenario::Variant;
 
 /// Facts about the run, each with its name.
 pub fn facts(analysis: &RunAnalysis) -> Vec<(&'static str, String)> {
@@ -44,7 +45,26 @@ pub fn facts(analysis: &RunAnalysis) -> Vec<(&'static str, String)> {
             ));
         }
     }
+    facts.extend(run.scenario.variants.iter().map(|own| ("Variant", variant(run, own))));
     facts
+}
+
+/// What a variant has otherwise, as it would stand in a scenario, and what really ran its guests.
+fn variant(run: &RunInfo, variant: &Variant) -> String {
+    let lines = |table: Result<String, toml::ser::Error>| {
+        let text = table.unwrap_or_default();
+        text.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join(", ")
+    };
+    let changes = [toml::to_string(&variant.guest), toml::to_string(&variant.testbed)].map(lines);
+    let mut parts: Vec<String> = changes.into_iter().filter(|part| !part.is_empty()).collect();
+    if parts.is_empty() {
+        parts.push("the scenario's own".into());
+    }
+    if let Some(ran) = run.variant_hypervisors.get(&variant.name) {
+        let (qemu, kernel) = (qemu_version(ran), &ran.guest_kernel_release);
+        parts.push(format!("QEMU {qemu}, guest kernel {kernel}"));
+    }
+    format!("{}: {}", variant.name, parts.join("; "))
 }
 
 /// The version without the words that QEMU prints before it.

@@ -1,7 +1,7 @@
 //! Numbers and names as every format for people writes them.
 
 use vioperf_analysis::measure::{Measure, Unit};
-use vioperf_analysis::result::{CellAnalysis, EndFacts, Metric, RunAnalysis, Summary};
+use vioperf_analysis::result::{CellAnalysis, EndFacts, Metric, Ranked, RunAnalysis, Summary};
 use vioperf_analysis::wording::{decimals, load, three_digits};
 use vioperf_model::nic::NicKind;
 use vioperf_model::record::Place;
@@ -98,7 +98,8 @@ pub fn workloads(analysis: &RunAnalysis) -> Vec<Workload<'_>> {
         }
     }
     let rank = |cell: &CellAnalysis| {
-        let place = analysis.ranking.iter().position(|ranked| ranked.nic == cell.path);
+        let is_its = |ranked: &Ranked| ranked.workloads.iter().any(|load| load.cell == cell.id);
+        let place = analysis.ranking.iter().position(is_its);
         (!cell.is_baseline, place)
     };
     let several = |differs: fn(&Key<'_>, &Key<'_>) -> bool| {

@@ -1,0 +1,280 @@
+//! The guest: what it is made of and made with, and how a variant changes that.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::Contradiction;
+use crate::units::{ByteSize, TimeSpan};
+
+/// The guest.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Guest {
+    /// Virtual CPUs; absent gives half of the host's cores, at least 1 and at most 4.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub vcpus: Option<u16>,
+    /// Memory.
+    pub memory: ByteSize,
+    /// Kernel image; absent takes the host's own or a fetched one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kernel: Option<String>,
+    /// The kernel's module directory (the one with `modules.dep`); absent looks beside the kernel
+    /// and in `/lib/modules`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub modules: Option<String>,
+    /// Appended to the guest kernel's command line (`mitigations=off`); what comes later wins there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kernel_arguments: Option<String>,
+    /// QEMU's program; absent takes `qemu-system-x86_64` from `PATH`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub qemu: Option<String>,
+    /// Parameters of the guest's kernel modules, by module, as `options` of modprobe.d(5) has them
+    /// (`virtio_net = "napi_tx=0"`).
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub driver_options: BTreeMap<String, String>,
+    /// Properties of QEMU's device of the NIC (`mrg_rxbuf = false`); `-device MODEL,help` lists them.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub device_options: BTreeMap<String, DeviceOption>,
+    /// Offloads of the guest's NIC that are switched on or off, by the names of ethtool(8): `gro`,
+    /// `gso`, `tso`, `lro`, `sg`, `rx`, `tx`, or the long ones of `ethtool -k`.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub offloads: BTreeMap<String, bool>,
+    /// What executes the guest's instructions.
+    pub accel: Accel,
+    /// How long a guest serves.
+    pub reuse: Reuse,
+    /// How long a guest may take to answer or to get a carrier before its trial is void.
+    pub ready_timeout: TimeSpan,
+}
+
+impl Default for Guest {
+    fn default() -> Self {
+        Self {
+            vcpus: None,
+            memory: ByteSize::from_mib(256),
+            kernel: None,
+            modules: None,
+            kernel_arguments: None,
+            qemu: None,
+            driver_options: BTreeMap::new(),
+            device_options: BTreeMap::new(),
+            offloads: BTreeMap::new(),
+            accel: Accel::Auto,
+            reuse: Reuse::Group,
+            ready_timeout: TimeSpan::from_millis(60_000),
+        }
+    }
+}
+
+/// What executes the guest's instructions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Accel {
+    /// KVM where a guest proves that it works, else TCG, with a note on every output.
+    Auto,
+    /// KVM or an error.
+    Kvm,
+    /// QEMU's software emulation.
+    Tcg,
+}
+
+/// How long a guest serves before it makes place for a fresh one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Reuse {
+    /// One guest, restored from the snapshot, serves the consecutive cells of a block that differ
+    /// in nothing but the load. Such cells are kept together in the random order.
+    Group,
+    /// Every cell gets a guest restored from the snapshot.
+    Cell,
+    /// Every cell gets a freshly booted guest, its NIC plugged in from the start.
+    None,
+}
+
+/// The value of a property of a QEMU device.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum DeviceOption {
+    /// `on` or `off`.
+    Switch(bool),
+    /// A number.
+    Number(i64),
+    /// Anything else, `auto` and the values of lists among them.
+    Text(String),
+}
+
+impl fmt::Display for DeviceOption {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Switch(true) => f.write_str("on"),
+            Self::Switch(false) => f.write_str("off"),
+            Self::Number(number) => number.fmt(f),
+            Self::Text(text) => text.fmt(f),
+        }
+    }
+}
+
+/// What a variant has otherwise than the scenario's guest. What is absent stays as it is there;
+/// options and offloads are added to those of the scenario.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct GuestChanges {
+    /// As [`Guest::vcpus`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub vcpus: Option<u16>,
+    /// As [`Guest::memory`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory: Option<ByteSize>,
+    /// As [`Guest::kernel`]; the scenario's `modules` are not kept with another kernel.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kernel: Option<String>,
+    /// As [`Guest::modules`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub modules: Option<String>,
+    /// As [`Guest::kernel_arguments`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kernel_arguments: Option<String>,
+    /// As [`Guest::qemu`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub qemu: Option<String>,
+    /// As [`Guest::driver_options`].
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub driver_options: BTreeMap<String, String>,
+    /// As [`Guest::device_options`].
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub device_options: BTreeMap<String, DeviceOption>,
+    /// As [`Guest::offloads`].
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub offloads: BTreeMap<String, bool>,
+}
+
+/// x86 keeps 2047 bytes of its command line (`COMMAND_LINE_SIZE`); the rest is vioperf's own.
+const MAX_KERNEL_ARGUMENTS_BYTES: usize = 1800;
+/// The kernel takes no longer module parameters (`finit_module(2)`: a page).
+const MAX_DRIVER_OPTIONS_BYTES: usize = 1000;
+
+impl Guest {
+    /// The guest with a variant's changes.
+    #[must_use]
+    pub fn changed(&self, changes: &GuestChanges) -> Self {
+        let GuestChanges { vcpus, memory, kernel, modules, kernel_arguments, qemu, .. } =
+            changes.clone();
+        let mut guest = self.clone();
+        guest.modules = match &kernel {
+            Some(_) => modules,
+            None => modules.or(guest.modules),
+        };
+        guest.kernel = kernel.or(guest.kernel);
+        guest.kernel_arguments = kernel_arguments.or(guest.kernel_arguments);
+        guest.qemu = qemu.or(guest.qemu);
+        guest.vcpus = vcpus.or(guest.vcpus);
+        guest.memory = memory.unwrap_or(guest.memory);
+        guest.driver_options.extend(changes.driver_options.clone());
+        guest.device_options.extend(changes.device_options.clone());
+        guest.offloads.extend(changes.offloads.clone());
+        guest
+    }
+
+    /// The guest without what its NIC alone has: those that are equal in this can be restored from
+    /// one snapshot.
+    #[must_use]
+    pub fn without_nic_settings(&self) -> Self {
+        Self { device_options: BTreeMap::new(), offloads: BTreeMap::new(), ..self.clone() }
+    }
+
+    /// What cannot be meant.
+    pub fn contradictions(&self) -> Vec<Contradiction> {
+        let mut found = Vec::new();
+        let mut check = |wrong: bool, key: &'static str, message: String| {
+            if wrong {
+                found.push(Contradiction { key, message });
+            }
+        };
+        let vcpus = self.vcpus;
+        check(
+            vcpus.is_some_and(|n| !(1..=64).contains(&n)),
+            "guest.vcpus",
+            "a guest has 1 to 64 virtual CPUs".into(),
+        );
+        check(
+            self.memory < ByteSize::from_mib(128),
+            "guest.memory",
+            format!("{} is too little for a guest: give at least 128 MiB", self.memory),
+        );
+        check(
+            self.modules.is_some() && self.kernel.is_none(),
+            "guest.modules",
+            "modules without guest.kernel: name the kernel that they belong to".into(),
+        );
+        let arguments = self.kernel_arguments.as_deref().unwrap_or_default();
+        check(
+            arguments.chars().any(char::is_control),
+            "guest.kernel_arguments",
+            "a kernel's command line has no line breaks or other control characters".into(),
+        );
+        check(
+            arguments.len() > MAX_KERNEL_ARGUMENTS_BYTES,
+            "guest.kernel_arguments",
+            format!("longer than {MAX_KERNEL_ARGUMENTS_BYTES} bytes: a kernel would cut it off"),
+        );
+        let is_name = |name: &str| {
+            !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
+        };
+        for (module, options) in &self.driver_options {
+            let plain = is_name(module) && !options.chars().any(char::is_control);
+            check(
+                !plain || options.len() > MAX_DRIVER_OPTIONS_BYTES,
+                "guest.driver_options",
+                format!("`{module}`: write options like virtio_net = \"napi_tx=0\""),
+            );
+        }
+        for name in self.device_options.keys().filter(|name| !is_name(name)) {
+            let message = format!("`{name}` is no property: write them like mrg_rxbuf = false");
+            check(true, "guest.device_options", message);
+        }
+        for name in self.offloads.keys().filter(|name| !is_name(name)) {
+            let message = format!("`{name}` is no offload: write them like gro = false");
+            check(true, "guest.offloads", message);
+        }
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_variant_changes_what_it_names_and_nothing_else() {
+        let guest = Guest {
+            kernel: Some("/boot/a".into()),
+            modules: Some("/lib/modules/a".into()),
+            offloads: [("gro".to_owned(), true)].into(),
+            ..Guest::default()
+        };
+        let changes = GuestChanges {
+            kernel: Some("/boot/b".into()),
+            offloads: [("tso".to_owned(), false)].into(),
+            ..GuestChanges::default()
+        };
+        let changed = guest.changed(&changes);
+        assert_eq!((changed.kernel.as_deref(), changed.modules), (Some("/boot/b"), None));
+        assert_eq!(changed.offloads.len(), 2);
+        assert_eq!(changed.memory, guest.memory);
+        assert_eq!(guest.changed(&GuestChanges::default()), guest);
+    }
+
+    #[test]
+    fn options_that_are_none_are_named() {
+        let guest = Guest {
+            driver_options: [("virtio net".to_owned(), "a=1".to_owned())].into(),
+            device_options: [("a,b".to_owned(), DeviceOption::Switch(true))].into(),
+            ..Guest::default()
+        };
+        let keys: Vec<_> = guest.contradictions().iter().map(|found| found.key).collect();
+        assert_eq!(keys, ["guest.driver_options", "guest.device_options"]);
+    }
+}
