@@ -171,6 +171,9 @@ const OF_TRIAL: &[Source<TrialFacts>] = &[
 
 const OF_CELL: &[Source<Cell>] = &[
     source("path", Kind::Text, None, "NIC model, server, or baseline", |c| text(c.path_name())),
+    source("variant", Kind::Text, None, "which of the variants, where there are some", |c| {
+        c.variant_name().and_then(text)
+    }),
     source("is_baseline", Kind::Flag, None, "whether no guest is in the path", |c| {
         Some(Value::Flag(c.is_baseline()))
     }),

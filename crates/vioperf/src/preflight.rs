@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use anyhow::anyhow;
+use vioperf_lab::kernel::ModuleTree;
 use vioperf_lab::preflight::{self, Check, Status};
 use vioperf_lab::qemu::{Qemu, QemuError};
 use vioperf_model::nic::NicModel;
@@ -109,10 +110,12 @@ fn ingredients_of(
     }
     if let Ok(kernel) = &kernel {
         let drivers: Vec<&str> = models.iter().map(|model| model.row().module).collect();
-        let options = kernel
-            .module_tree()
-            .and_then(|tree| tree.check_options(&drivers, &guest.driver_options));
-        problems.extend(options.err().map(|error| error.to_string()));
+        let check = |(module, options): (&String, &String)| {
+            let checked = |tree: ModuleTree| tree.check_options(&drivers, module, options);
+            kernel.module_tree().and_then(checked).err()
+        };
+        let refused = guest.driver_options.iter().filter_map(check);
+        problems.extend(refused.map(|error| error.to_string()));
     }
     match (qemu, kernel) {
         (Ok(qemu), Ok(kernel)) if problems.is_empty() => {

@@ -166,41 +166,39 @@ impl ModuleTree {
         Ok(set)
     }
 
-    /// Checks that the options, by module, are ones that modules of `drivers` (or what they need)
-    /// take: the kernel itself ignores a parameter that it does not know.
+    /// Checks that a module which comes with one of `drivers` takes these parameters: the kernel itself
+    /// ignores one that it does not know.
     ///
     /// # Errors
-    /// [`KernelError::NoParameter`] for the first that is none, or why the modules cannot be read.
+    /// [`KernelError::NoParameter`], or why the modules cannot be read.
     pub fn check_options(
         &self,
         drivers: &[&str],
-        options: &BTreeMap<String, String>,
+        module: &str,
+        options: &str,
     ) -> Result<(), KernelError> {
-        for (module, text) in options {
-            let no_parameter = |parameter: &str, reason: &'static str| KernelError::NoParameter {
-                module: module.clone(),
-                parameter: parameter.to_owned(),
-                reason,
+        let no_parameter = |parameter: &str, reason: &'static str| KernelError::NoParameter {
+            module: module.to_owned(),
+            parameter: parameter.to_owned(),
+            reason,
+        };
+        let loaded = self.collect(drivers, &[])?;
+        let own = loaded.files.iter().find(|file| file.name == module.replace('-', "_"));
+        let Some(file) = own else {
+            let reason = match self.lookup(module)? {
+                Lookup::Builtin => "it is part of the kernel: use guest.kernel_arguments",
+                _ => "no NIC model of the plan loads that module",
             };
-            let loaded = self.collect(drivers, &[])?;
-            let own = loaded.files.iter().find(|file| file.name == module.replace('-', "_"));
-            let Some(file) = own else {
-                let reason = match self.lookup(module)? {
-                    Lookup::Builtin => "it is part of the kernel: use guest.kernel_arguments",
-                    _ => "no NIC model of the plan loads that module",
-                };
-                return Err(no_parameter(text, reason));
-            };
-            let known = modinfo::parameters(&file.bytes)
-                .map_err(|reason| KernelError::BadModuleFile { path: module.into(), reason })?;
-            for parameter in text.split_whitespace() {
-                let name = parameter.split_once('=').map_or(parameter, |(name, _)| name);
-                if !known.contains(name) {
-                    return Err(no_parameter(name, "`modinfo -p` lists those that it has"));
-                }
-            }
+            return Err(no_parameter(options, reason));
+        };
+        let known = modinfo::parameters(&file.bytes)
+            .map_err(|reason| KernelError::BadModuleFile { path: module.into(), reason })?;
+        let name =
+            |option: &str| option.split_once('=').map_or(option, |(name, _)| name).to_owned();
+        match options.split_whitespace().map(name).find(|name| !known.contains(name)) {
+            None => Ok(()),
+            Some(name) => Err(no_parameter(&name, "`modinfo -p` lists those that it has")),
         }
-        Ok(())
     }
 
     fn read(&self, path: &str) -> Result<ModuleFile, KernelError> {
