@@ -5,6 +5,7 @@
 mod analyser;
 mod between;
 mod cell;
+pub mod change_points;
 pub mod columns;
 pub mod compare;
 mod cores;
@@ -28,6 +29,7 @@ mod statistics;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 mod threads;
+pub mod trend;
 pub mod trial_table;
 mod window;
 pub mod wording;
