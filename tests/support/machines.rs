@@ -66,7 +66,7 @@ impl Wire {
     pub fn vioperf(namespace: &str, arguments: &[&str]) -> Command {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", namespace, VIOPERF]).args(arguments);
-        command.env_remove("VIOPERF_TOKEN");
+        command.env_remove("VIOPERF_TOKEN").env("VIOPERF_NO_HISTORY", "1");
         command
     }
 

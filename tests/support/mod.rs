@@ -18,7 +18,10 @@ pub const VIOPERF: &str = env!("CARGO_BIN_EXE_vioperf");
 
 /// Runs vioperf to its end.
 pub fn vioperf(arguments: &[&str]) -> Finished {
-    Finished::of(Command::new(VIOPERF).args(arguments).stdin(Stdio::null()).output().unwrap())
+    let mut command = Command::new(VIOPERF);
+    // The user's history is not for tests.
+    command.args(arguments).env("VIOPERF_NO_HISTORY", "1").stdin(Stdio::null());
+    Finished::of(command.output().unwrap())
 }
 
 /// How a vioperf ended.

@@ -71,6 +71,7 @@ impl World {
         command.env("HOME", self.path("home")).env("TMPDIR", self.path("tmp"));
         command.env("XDG_CACHE_HOME", self.path("cache"));
         command.env_remove("XDG_CONFIG_HOME").env_remove("XDG_RUNTIME_DIR");
+        command.env_remove("XDG_DATA_HOME").env_remove("VIOPERF_NO_HISTORY");
         command
     }
 
@@ -89,8 +90,9 @@ impl World {
     pub fn files_beside(&self, directory: &str) -> BTreeSet<PathBuf> {
         let mut found = BTreeSet::new();
         walk(self.folder.path(), &self.path(directory), &mut found);
-        // KVM's verdict is kept on purpose.
+        // KVM's verdict and the history are kept on purpose.
         found.remove(&self.path("cache/vioperf/kvm-verdicts.json"));
+        found.remove(&self.path("home/.local/share/vioperf/history.sqlite"));
         found
     }
 }

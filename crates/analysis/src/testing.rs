@@ -250,6 +250,7 @@ fn run_info(models: &[&str]) -> RunInfo {
 
 fn host_facts() -> HostFacts {
     HostFacts {
+        name: "lab-1".into(),
         os: "Debian GNU/Linux 12 (bookworm)".into(),
         kernel_release: "6.1.0-28-amd64".into(),
         cpu_model: "Some CPU @ 2.00GHz".into(),

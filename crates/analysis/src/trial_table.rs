@@ -108,6 +108,9 @@ const OF_RUN: &[Source<RunInfo>] = &[
     source("scenario", Kind::Text, None, "the scenario's name", |run| text(&run.scenario.name)),
     source("seed", Kind::Integer, None, "seed of the order", |run| integer(run.plan.seed)),
     source("vioperf_version", Kind::Text, None, "what measured", |run| text(&run.vioperf_version)),
+    source("host", Kind::Text, None, "the host's name", |run| {
+        Some(run.host.name.as_str()).filter(|name| !name.is_empty()).and_then(text)
+    }),
     source("host_os", Kind::Text, None, "the host's distribution", |run| text(&run.host.os)),
     source("host_kernel", Kind::Text, None, "release of its kernel", |run| {
         text(&run.host.kernel_release)

@@ -61,6 +61,9 @@ pub struct LeftOut {
 /// The host, as far as it matters to the numbers.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HostFacts {
+    /// Its name in the network (`uname -n`); empty in records from before it was kept.
+    #[serde(default)]
+    pub name: String,
     /// Name and version of the distribution.
     pub os: String,
     /// `uname -r`.

@@ -1,6 +1,7 @@
 //! The command line.
 
 mod compare;
+mod history;
 mod machines;
 
 use std::path::PathBuf;
@@ -10,6 +11,7 @@ use vioperf_model::scenario_file::Override;
 use vioperf_model::units::{Ratio, TimeSpan};
 
 pub use compare::{CompareArgs, CompareFormat, Smallest};
+pub use history::{HistoryAction, HistoryArgs, ListFormat, Since, TrendArgs, TrendFormat, Which};
 pub use machines::{ServeArgs, TestArgs};
 
 /// What does virtualization cost my network path, why, and what should I change?
@@ -65,6 +67,10 @@ pub enum Command {
     Doctor(DoctorArgs),
     /// Report a stored run
     Report(ReportArgs),
+    /// List the runs that were measured here
+    History(HistoryArgs),
+    /// Show a metric run after run, where its level changed, and what else changed there
+    Trend(TrendArgs),
     /// Write the trials of runs as one table, for DuckDB, pandas or a spreadsheet
     Export(ExportArgs),
     /// Compare two stored runs: what is better or worse, beyond chance and by as much as matters
@@ -140,6 +146,9 @@ pub struct RunArgs {
     /// Resume although this machine is not as it was; what changed is stored, and a finding
     #[arg(long, requires = "resume")]
     pub resume_anyway: bool,
+    /// Do not enter the run in the history (VIOPERF_NO_HISTORY=1 says the same for every run)
+    #[arg(long)]
+    pub no_history: bool,
     /// Print the report as JSON
     #[arg(long)]
     pub json: bool,

@@ -17,6 +17,7 @@ mod conductor;
 mod exit;
 mod export;
 mod guest_kernel;
+mod history;
 mod interrupt;
 mod machines;
 mod output;
@@ -54,6 +55,8 @@ fn dispatch(command: Command, output: &Output) -> Result<ExitCode, Failure> {
         Command::Report(args) => commands::report::execute(&args, output),
         Command::Export(args) => commands::export::execute(&args, output),
         Command::Compare(args) => commands::compare::execute(&args, output),
+        Command::History(args) => commands::history::execute(&args, output),
+        Command::Trend(args) => commands::trend::execute(&args, output),
         Command::Kernel(KernelCommand::Fetch { if_needed }) => {
             commands::kernel::fetch(if_needed, output)
         }

@@ -1,4 +1,4 @@
-//! Where vioperf keeps what it can make again (XDG Base Directory Specification).
+//! Where vioperf keeps what it can make again, and its history (XDG Base Directory Specification).
 
 use std::env;
 use std::path::PathBuf;
@@ -10,16 +10,29 @@ use anyhow::{Result, bail};
 /// # Errors
 /// When neither variable names an absolute path.
 pub fn cache() -> Result<PathBuf> {
-    let absolute = |name: &str| env::var_os(name).map(PathBuf::from).filter(|p| p.is_absolute());
-    if let Some(cache) = absolute("XDG_CACHE_HOME") {
-        return Ok(cache.join("vioperf"));
-    }
-    match absolute("HOME") {
-        Some(home) => Ok(home.join(".cache/vioperf")),
+    match of_user("XDG_CACHE_HOME", ".cache") {
+        Some(cache) => Ok(cache.join("vioperf")),
         None => {
             bail!("neither XDG_CACHE_HOME nor HOME is set: set one, so that kernels can be kept")
         }
     }
+}
+
+/// The history: `$XDG_DATA_HOME/vioperf/history.sqlite`, else it is in `~/.local/share`.
+///
+/// # Errors
+/// When neither variable names an absolute path.
+pub fn history() -> Result<PathBuf> {
+    match of_user("XDG_DATA_HOME", ".local/share") {
+        Some(data) => Ok(data.join("vioperf/history.sqlite")),
+        None => bail!("neither XDG_DATA_HOME nor HOME is set: set one, so that it has a place"),
+    }
+}
+
+/// The directory that a variable names, else one in the user's home.
+fn of_user(variable: &str, in_home: &str) -> Option<PathBuf> {
+    let absolute = |name: &str| env::var_os(name).map(PathBuf::from).filter(|p| p.is_absolute());
+    absolute(variable).or_else(|| Some(absolute("HOME")?.join(in_home)))
 }
 
 /// Where fetched guest kernels are.

@@ -43,6 +43,7 @@ pub fn host_facts(root: &Path) -> HostFacts {
         settings.insert(format!("mitigation {name}"), value.trim().to_owned());
     }
     HostFacts {
+        name: text("proc/sys/kernel/hostname").trim().to_owned(),
         os: os_name(&text("etc/os-release")),
         kernel_release: text("proc/sys/kernel/osrelease").trim().to_owned(),
         cpu_model: field(&cpuinfo, "model name", ':').unwrap_or("unknown").to_owned(),

@@ -7,6 +7,7 @@ mod between;
 mod columns;
 pub mod comparison;
 pub mod csv;
+pub mod history;
 pub mod html;
 pub mod json;
 pub mod markdown;
@@ -14,6 +15,7 @@ mod provenance;
 mod table;
 pub mod terminal;
 pub mod text;
+pub mod trend;
 mod values;
 
 #[cfg(test)]

@@ -86,6 +86,9 @@ pub struct TestArgs {
     /// Store what was measured in this directory, for `vioperf report` [default: print only]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
+    /// Do not enter the test in the history (VIOPERF_NO_HISTORY=1 says the same for every test)
+    #[arg(long)]
+    pub no_history: bool,
     /// Print the report as JSON, and nothing while it runs
     #[arg(long)]
     pub json: bool,

@@ -17,6 +17,7 @@ use crate::conductor::hypervisor::{ByVariant, GuestSupply, Ingredients};
 use crate::conductor::lab_stage::{self, LabStage, Standing};
 use crate::conductor::schedule::{Earlier, Schedule, SoFar};
 use crate::exit::{Failure, run_code};
+use crate::history;
 use crate::interrupt::{Interrupt, Urgency, signal_name};
 use crate::output::Output;
 use crate::preflight::{self, Ready};
@@ -288,6 +289,7 @@ fn conclude(
         Ok(()) => output.note(format_args!("HTML report: {}", page.display())),
         Err(error) => output.warning(error),
     }
+    history::enter(&analysis, Some(directory), args.no_history, output);
     if matches!(how, RunEnding::Interrupted { .. } | RunEnding::Failed { .. }) {
         output.note(format_args!("to go on: vioperf run --resume {}", directory.display()));
     }

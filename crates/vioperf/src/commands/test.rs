@@ -15,6 +15,7 @@ use vioperf_model::scenario_file::{self, Override};
 use crate::cli::TestArgs;
 use crate::conductor::schedule::{Audience, Earlier, Position, Schedule, SoFar};
 use crate::exit::{Failure, run_code};
+use crate::history;
 use crate::interrupt::{Interrupt, signal_name};
 use crate::machines::client::{Family, Way};
 use crate::machines::stage::{Ends, MachineStage};
@@ -175,6 +176,7 @@ fn conclude(
             Err(error) => output.warning(error),
         }
     }
+    history::enter(&analysis, args.out.as_deref(), args.no_history, output);
     let how = info.ended.as_ref().map_or(RunEnding::Completed, |end| end.how.clone());
     if let RunEnding::Failed { message } = &how {
         output.error(format_args!("the test ended early: {message}"));
