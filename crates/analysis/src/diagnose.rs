@@ -2,6 +2,7 @@
 
 mod budget;
 mod clocks;
+mod dips;
 mod disagreement;
 mod emulation;
 mod left_out;
@@ -12,6 +13,7 @@ mod machine_busy;
 mod main_loop_saturated;
 mod never_measured;
 mod not_sent;
+mod outliers;
 mod rate_search;
 mod records;
 mod resumed;
@@ -19,6 +21,9 @@ mod scatter;
 mod stolen;
 mod timeouts;
 mod too_few_trials;
+mod trend;
+mod trend_within;
+mod two_humps;
 mod unsettled;
 mod vcpu_saturated;
 mod void;
@@ -27,7 +32,7 @@ use vioperf_model::plan::CellId;
 use vioperf_model::record::RunInfo;
 
 use crate::analyser::Gathered;
-use crate::result::{CellAnalysis, Finding, Metric, Severity};
+use crate::result::{CellAnalysis, Finding, Metric, Picture, PictureOrder, Severity};
 use crate::wording;
 
 /// What the rules look at.
@@ -55,6 +60,11 @@ const RULES: &[Rule] = &[
     too_few_trials::check,
     unsettled::check,
     scatter::check,
+    outliers::check,
+    two_humps::check,
+    trend::check,
+    trend_within::check,
+    dips::check,
     machine_busy::check,
     stolen::check,
     clocks::check,
@@ -93,7 +103,43 @@ fn about_cells(
         title: title.into(),
         evidence: wording::cells(cells),
         advice: advice.into(),
+        pictures: Vec::new(),
     }]
+}
+
+/// So many cells of a finding are drawn.
+const MOST_PICTURES: usize = 6;
+
+/// The same with a picture of each of the first cells.
+fn with_pictures(
+    rule: &str,
+    severity: Severity,
+    title: &str,
+    seen: &[(Picture, String)],
+    advice: &str,
+) -> Vec<Finding> {
+    let cells: Vec<(CellId, String)> =
+        seen.iter().map(|(picture, said)| (picture.cell.clone(), said.clone())).collect();
+    let mut found = about_cells(rule, severity, title, &cells, advice);
+    for finding in &mut found {
+        let pictures = seen.iter().take(MOST_PICTURES).map(|(picture, _)| picture.clone());
+        finding.pictures = pictures.collect();
+    }
+    found
+}
+
+/// A picture of a cell.
+fn picture(cell: &CellAnalysis, by: PictureOrder, values: Vec<f64>, marked: Vec<usize>) -> Picture {
+    let unit = cell.measure().unit;
+    let least = values.iter().copied().fold(f64::INFINITY, f64::min);
+    let most = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let range = format!("{} to {}", unit.short(least), unit.short(most));
+    Picture { cell: cell.id.clone(), by, values, marked, range }
+}
+
+/// The headline metric of the cell's trials, in the order of the run.
+fn trials_of(cell: &CellAnalysis) -> Vec<f64> {
+    cell.headline().values.iter().map(|trial| trial.value).collect()
 }
 
 /// A finding about the run as a whole.
@@ -105,6 +151,7 @@ fn about_run(rule: &str, severity: Severity, title: &str, evidence: &str, advice
         title: title.into(),
         evidence: evidence.into(),
         advice: advice.into(),
+        pictures: Vec::new(),
     }
 }
 

@@ -6,6 +6,7 @@ use vioperf_model::wire::Role;
 use vioperf_model::workload::Direction;
 
 use crate::measure::{Measure, Truth, Unit};
+use crate::shapes::Course;
 use crate::window::{Absent, Reading, Window};
 
 /// A party's part in one load, with its samples inside the window, or why there are none.
@@ -106,11 +107,19 @@ impl<'a> Flow<'a> {
 
     /// How fast it moved, as the one tells whose counters are the truth.
     pub(crate) fn headline(&self, measure: &Measure) -> Reading {
-        let view = match measure.truth {
+        self.truth(measure).rate(measure.unit)
+    }
+
+    /// The same over the window.
+    pub(crate) fn course(&self, measure: &Measure) -> Option<Course> {
+        self.truth(measure).course(measure.unit)
+    }
+
+    fn truth(&self, measure: &Measure) -> &View<'a> {
+        match measure.truth {
             Truth::Receiver => &self.receiver,
             Truth::Sender => &self.sender,
-        };
-        view.rate(measure.unit)
+        }
     }
 }
 
@@ -127,6 +136,19 @@ impl View<'_> {
         let count =
             window.increase("load", |sample| sample.load_of_leg(self.leg).and_then(counter))?;
         Ok(count as f64 * factor / window.seconds)
+    }
+
+    /// How the load moved at that end.
+    fn course(&self, unit: Unit) -> Option<Course> {
+        let (counter, factor) = unit.counter();
+        let samples = self.window().ok()?.samples();
+        let first = samples.first()?.monotonic_ns;
+        let moved = samples.iter().map(|sample| {
+            let seconds = sample.monotonic_ns.saturating_sub(first) as f64 / 1e9;
+            let count = sample.load_of_leg(self.leg).and_then(counter)?;
+            Some((seconds, count as f64 * factor))
+        });
+        Course::of(&moved.collect::<Option<Vec<_>>>()?, unit.grain())
     }
 }
 

@@ -25,6 +25,7 @@ pub mod rate_search;
 mod rates;
 pub mod result;
 pub mod settling;
+mod shapes;
 mod statistics;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;

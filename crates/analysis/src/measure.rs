@@ -67,6 +67,14 @@ impl Unit {
         format!("{} {prefix}{space}{noun}", wording::three_digits(per_second / factor))
     }
 
+    /// How much of it comes at once at least: a full segment of payload, or one.
+    pub(crate) fn grain(self) -> f64 {
+        match self {
+            Self::Bits => 1_448.0 * 8.0,
+            Self::Datagrams | Self::Transactions => 1.0,
+        }
+    }
+
     /// The counter that it is read from, and how many of the unit one count is.
     pub fn counter(self) -> (fn(&LoadCounters) -> Option<u64>, f64) {
         match self {

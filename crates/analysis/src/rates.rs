@@ -13,6 +13,7 @@ use crate::flow::{Flow, View};
 use crate::latency::{Latency, LatencyReading};
 use crate::measure::{Measure, Unit};
 use crate::rate_search;
+use crate::shapes::Course;
 use crate::threads::{QemuReading, Watched};
 use crate::window::{Absent, Reading, Window, percent};
 
@@ -82,6 +83,9 @@ pub struct TrialReadings {
     pub clock_error_percent_of_window: Reading,
     /// Busy time of the host's cores that no watched thread explains.
     pub unexplained_host_busy_percent_of_core: Reading,
+    /// How fast it moved over the window, in the unit that the load is measured by; absent where the
+    /// samples are too few, and of a search.
+    pub course: Option<Course>,
     /// Why a load ended before it was told to.
     pub ended_early: Option<String>,
     /// What was due but not sent, of a load that counts it.
@@ -200,12 +204,29 @@ impl TrialReadings {
             ended_early: trial.parties.iter().find_map(|party| {
                 party.report.load.as_ref().and_then(|load| load.ended_early.clone())
             }),
+            course: match workload.kind {
+                WorkloadKind::RateSearch => None,
+                _ => course(&flows, measure),
+            },
             due: Due::of(trial),
             host: host_cores,
             guest: guest_cores,
             qemu,
         }
     }
+}
+
+/// Of all flows together; the longest stretch in which one of them stood still.
+fn course(flows: &[Flow<'_>], measure: &Measure) -> Option<Course> {
+    let mut together: Option<Course> = None;
+    for flow in flows {
+        let course = flow.course(measure)?;
+        match &mut together {
+            Some(together) => together.add(&course),
+            None => together = Some(course),
+        }
+    }
+    together
 }
 
 const NO_SEARCH: &str = "there is no search in the record";

@@ -454,6 +454,35 @@ pub struct Finding {
     pub evidence: String,
     /// What to do.
     pub advice: String,
+    /// What it is to be seen in, of the cells where it is clearest.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pictures: Vec<Picture>,
+}
+
+/// The raw values that a finding was made from, to be drawn small.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Picture {
+    /// The cell.
+    pub cell: CellId,
+    /// What the values are in the order of.
+    pub by: PictureOrder,
+    /// In the unit of the cell's headline metric.
+    pub values: Vec<f64>,
+    /// The places of those that the finding is about, from 0.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub marked: Vec<usize>,
+    /// The smallest and the largest value with their unit.
+    pub range: String,
+}
+
+/// What the values of a picture are in the order of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum PictureOrder {
+    /// One a trial, in the order of the run.
+    Block,
+    /// One a tenth of the window.
+    TenthOfTrial,
 }
 
 /// A trial that does not count.

@@ -51,6 +51,11 @@ pub fn percent(percent: f64) -> String {
     format!("{} %", three_digits(percent))
 }
 
+/// A change in percent, its sign said always (`+12.3 %`).
+pub fn signed_percent(change: f64) -> String {
+    format!("{}{} %", if change < 0.0 { '-' } else { '+' }, three_digits(change.abs()))
+}
+
 /// A direction (`towards the guest`).
 pub fn direction(direction: Direction) -> &'static str {
     match direction {

@@ -11,6 +11,7 @@ pub mod history;
 pub mod html;
 pub mod json;
 pub mod markdown;
+mod picture;
 mod provenance;
 mod table;
 pub mod terminal;

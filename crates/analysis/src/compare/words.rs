@@ -119,6 +119,7 @@ pub fn doubts(a: &RunAnalysis, b: &RunAnalysis, rows: &[ComparedRow]) -> Vec<Fin
         rows.iter().filter(|row| row.is_baseline && row.verdict.is_difference()).collect();
     if !baselines.is_empty() && rows.iter().any(|row| !row.is_baseline) {
         doubts.push(Finding {
+            pictures: Vec::new(),
             rule: "baseline-changed".into(),
             severity: Severity::Doubt,
             cells: cells(&baselines),
@@ -134,6 +135,7 @@ pub fn doubts(a: &RunAnalysis, b: &RunAnalysis, rows: &[ComparedRow]) -> Vec<Fin
         let titles: Vec<&str> = grave.map(|finding| finding.title.as_str()).collect();
         if !titles.is_empty() {
             doubts.push(Finding {
+                pictures: Vec::new(),
                 rule: "doubts-of-a-run".into(),
                 severity: Severity::Doubt,
                 cells: Vec::new(),

@@ -38,5 +38,6 @@ fn finding(reason: &str, cells: &BTreeMap<&CellId, usize>) -> Finding {
         title: format!("{} void: {reason}", if void == 1 { "1 trial is" } else { "Trials are" }),
         evidence: wording::cells(&named),
         advice: String::new(),
+        pictures: Vec::new(),
     }
 }

@@ -3,6 +3,7 @@
 
 mod chart;
 mod latency;
+mod picture;
 mod search;
 mod tables;
 
@@ -183,6 +184,7 @@ fn finding_article(finding: &Finding) -> Markup {
         article class={ "finding " (class) } {
             h3 { span.severity { (name) } " " (clean(&finding.title)) }
             p { (clean(&finding.evidence)) }
+            @for picture in &finding.pictures { (picture::figure(picture)) }
             p.advice { (clean(&finding.advice)) }
         }
     }

@@ -5,6 +5,7 @@ use vioperf_analysis::wording::capitalised;
 
 use super::between;
 use super::columns::{self, Extra};
+use super::picture;
 use super::provenance;
 use super::text::clean;
 use super::values::{self, Workload, headline_with_interval, interval, mean, whole, workloads};
@@ -145,6 +146,11 @@ fn findings(findings: &[Finding]) -> String {
             escape(finding.evidence.trim_end_matches('.')),
             escape(&finding.advice)
         ));
+        let pictures = picture::lines(&finding.pictures);
+        // Indented under its item, it is code: its columns stay.
+        lines.extend(pictures.first().map(|_| String::new()));
+        lines.extend(pictures.iter().map(|line| format!("      {line}")));
+        lines.extend(pictures.first().map(|_| String::new()));
     }
     lines.join("\n") + "\n"
 }

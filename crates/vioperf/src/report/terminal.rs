@@ -9,6 +9,7 @@ use vioperf_model::workload::{self, Direction};
 
 use super::between;
 use super::columns::{self, Extra, Place};
+use super::picture;
 use super::provenance;
 use super::table::{self, Column, number, text};
 use super::text::{clean, clip, pad, width, wrap};
@@ -230,6 +231,9 @@ impl Page<'_> {
         let title = wrap(&format!("{name}: {}", finding.title), COLUMNS, "", "  ");
         let mut lines = self.style(style, &title);
         lines.push_str(&wrap(&finding.evidence, COLUMNS, "  ", "  "));
+        for line in picture::lines(&finding.pictures) {
+            lines.push_str(&format!("    {}\n", clip(&line, COLUMNS - 4)));
+        }
         lines.push_str(&wrap(&finding.advice, COLUMNS, "  → ", "    "));
         lines
     }
