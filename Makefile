@@ -4,7 +4,7 @@ CARGO ?= cargo
 AGENT_TARGET := x86_64-unknown-linux-musl
 VIOPERF := target/release/vioperf
 
-.PHONY: run test bench build agent setup lint fmt deny dist clean
+.PHONY: run test bench comparisons build agent setup lint fmt deny dist clean
 
 # Measures what each virtual NIC keeps of the host's own path; first installs what is missing.
 run: setup
@@ -28,6 +28,13 @@ bench:
 	$(CARGO) build --locked --release --package vioperf-bench
 	target/release/vioperf-bench --out $(if $(CONTESTS),target,docs)/benchmarks.md \
 		$(if $(CONTESTS),--contests $(CONTESTS)) $(if $(RUNS),--runs $(RUNS)) $(if $(SECONDS_EACH),--seconds $(SECONDS_EACH))
+
+# Tries `vioperf compare` out on pairs that are equal and on links of known rates, 20 times each: what
+# docs/statistics.md shows, in half an hour. PAIRS=equal-link,faster takes some, TRIES=5 fewer.
+comparisons: setup
+	@$(MAKE) --no-print-directory build
+	$(CARGO) build --locked --release --package vioperf-bench
+	@target/release/comparisons $(if $(PAIRS),--pairs $(PAIRS)) $(if $(TRIES),--tries $(TRIES))
 
 build: agent
 	$(CARGO) build --locked --release --package vioperf

@@ -4,7 +4,9 @@
 use std::collections::BTreeMap;
 
 use vioperf_model::plan::{Cell, CellId};
-use vioperf_model::record::{GuestOrigin, Outcome, RunEnding, RunInfo, TrialRecord};
+use vioperf_model::record::{
+    GuestOrigin, HypervisorFacts, Outcome, RunEnding, RunInfo, TrialRecord,
+};
 use vioperf_model::units::ByteSize;
 use vioperf_model::workload::{Workload, WorkloadKind};
 
@@ -120,18 +122,18 @@ const OF_RUN: &[Source<RunInfo>] = &[
     source("host_memory_bytes", Kind::Integer, Some("B"), "its memory", |run| {
         integer(run.host.memory_bytes)
     }),
-    source("qemu_version", Kind::Text, None, "QEMU's version", |run| {
-        text(&run.hypervisor.as_ref()?.qemu_version)
+];
+
+/// What ran the guests: of a variant its own.
+const OF_HYPERVISOR: &[Source<HypervisorFacts>] = &[
+    source("qemu_version", Kind::Text, None, "QEMU's version", |of| text(&of.qemu_version)),
+    source("accelerator", Kind::Text, None, "KVM, or TCG: software emulation", |of| {
+        text(if of.emulated { "TCG" } else { "KVM" })
     }),
-    source("accelerator", Kind::Text, None, "KVM, or TCG: software emulation", |run| {
-        text(if run.hypervisor.as_ref()?.emulated { "TCG" } else { "KVM" })
+    source("guest_kernel", Kind::Text, None, "release of the guest's kernel", |of| {
+        text(&of.guest_kernel_release)
     }),
-    source("guest_kernel", Kind::Text, None, "release of the guest's kernel", |run| {
-        text(&run.hypervisor.as_ref()?.guest_kernel_release)
-    }),
-    source("guest_cpus", Kind::Integer, None, "virtual CPUs of a guest", |run| {
-        integer(run.hypervisor.as_ref()?.vcpus)
-    }),
+    source("guest_cpus", Kind::Integer, None, "virtual CPUs of a guest", |of| integer(of.vcpus)),
 ];
 
 const OF_TRIAL: &[Source<TrialFacts>] = &[
@@ -269,6 +271,7 @@ pub fn headings() -> Vec<Heading> {
     [RUN_ID]
         .into_iter()
         .chain(OF_RUN.iter().map(|source| source.heading))
+        .chain(OF_HYPERVISOR.iter().map(|source| source.heading))
         .chain(OF_TRIAL.iter().map(|source| source.heading))
         .chain(OF_CELL.iter().map(|source| source.heading))
         .chain([HEADLINE_METRIC])
@@ -316,8 +319,10 @@ impl Rows {
         let row = |trial: &TrialFacts| {
             let mut row = vec![text(run_id)];
             row.extend_from_slice(&of_run);
-            row.extend(OF_TRIAL.iter().map(|source| (source.read)(trial)));
             let cell = analysis.run.plan.cell(&trial.cell);
+            let hypervisor = analysis.run.hypervisor_of(cell);
+            row.extend(OF_HYPERVISOR.iter().map(|source| hypervisor.and_then(source.read)));
+            row.extend(OF_TRIAL.iter().map(|source| (source.read)(trial)));
             row.extend(OF_CELL.iter().map(|source| cell.and_then(source.read)));
             row.push(headline.get(&trial.cell).and_then(text));
             let metrics = of_metrics.get(&(&trial.cell, trial.sequence));

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::plan::{CellId, Plan};
+use crate::plan::{Cell, CellId, Plan};
 use crate::sample::{InterfaceFacts, NodeReport};
 use crate::scenario::Scenario;
 use crate::wire::{NodeIdentity, Role};
@@ -47,6 +47,14 @@ pub struct RunInfo {
     /// How the run ended; absent while it runs, and when it was killed.
     #[serde(default)]
     pub ended: Option<RunEnd>,
+}
+
+impl RunInfo {
+    /// What ran the guests of a cell: of a variant its own.
+    pub fn hypervisor_of(&self, cell: Option<&Cell>) -> Option<&HypervisorFacts> {
+        let variant = cell.and_then(Cell::variant_name);
+        variant.and_then(|name| self.variant_hypervisors.get(name)).or(self.hypervisor.as_ref())
+    }
 }
 
 /// A level that could not be had here.
