@@ -14,10 +14,10 @@ use nix::sys::signal::Signal;
 use serde_json::Value;
 use support::machines::{Running, SERVER, Wire};
 use support::{VIOPERF, vioperf};
-use vioperf_model::units::TimeSpan;
+use vioperf_model::units::{Ratio, TimeSpan};
 use vioperf_model::wire::{
-    InterfaceConfig, InterfaceSelector, PROTOCOL_VERSION, Prepare, Request, Response, Role,
-    WatchedProcess, read_frame, write_frame,
+    Impairment, InterfaceConfig, InterfaceSelector, PROTOCOL_VERSION, Prepare, Request, Response,
+    Role, WatchedProcess, read_frame, write_frame,
 };
 use vioperf_model::workload::{Workload, WorkloadKind};
 
@@ -219,6 +219,7 @@ fn part(role: Role) -> Prepare {
         workload: Box::new(Workload::new(WorkloadKind::UdpStream)),
         sample_interval: TimeSpan::from_millis(100),
         processes: vec![],
+        burn: None,
         deadline: TimeSpan::from_millis(20_000),
     }
 }
@@ -243,10 +244,18 @@ fn what_only_a_lab_may_ask_is_refused() {
         "lab",
     );
     refused(&mut stream, &Request::SetWallClock { unix_ns: 0 }, "lab");
+    let sleeps = Request::TimeSleeps { sleep: TimeSpan::from_millis(1), count: 1 };
+    refused(&mut stream, &sleeps, "lab");
+    let interface = InterfaceSelector::Name("lo".into());
+    let impairment =
+        Some(Impairment { delay: TimeSpan::from_millis(1), loss: Ratio::from_ppm(1_000) });
+    refused(&mut stream, &Request::Impair { interface, impairment }, "lab");
     let receiver = Role::Receiver { bind: "127.0.0.1".parse().unwrap() };
     let watching = WatchedProcess { label: "init".into(), pid: 1 };
     let watching = Prepare { processes: vec![watching], ..part(receiver) };
     refused(&mut stream, &Request::Prepare(watching), "processes");
+    let burning = Prepare { burn: Some(Ratio::from_ppm(500_000)), ..part(receiver) };
+    refused(&mut stream, &Request::Prepare(burning), "burns no CPU time");
     // Nothing is sent to somebody who did not ask.
     for stranger in ["192.0.2.77:53", "127.0.0.2:53", "[::1]:53"] {
         let sender = Role::Sender { peer: stranger.parse().unwrap() };

@@ -62,6 +62,7 @@ fn observe(channel: &mut UnixStream) -> Result<(NodeReport, Duration)> {
         workload: Box::new(Workload::new(WorkloadKind::TcpStream)),
         sample_interval: INTERVAL,
         processes: Vec::new(),
+        burn: None,
         deadline: TimeSpan::from_millis(60_000),
     };
     ask(channel, &Request::Prepare(part))?;

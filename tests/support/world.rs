@@ -72,6 +72,7 @@ impl World {
         command.env("XDG_CACHE_HOME", self.path("cache"));
         command.env_remove("XDG_CONFIG_HOME").env_remove("XDG_RUNTIME_DIR");
         command.env_remove("XDG_DATA_HOME").env_remove("VIOPERF_NO_HISTORY");
+        command.env_remove("XDG_STATE_HOME");
         command
     }
 

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use nix::errno::Errno;
 use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, clock_settime};
-use vioperf_node::Machine;
+use vioperf_model::wire::{Impairment, InterfaceSelector};
+use vioperf_node::{ImpairError, Machine};
 
 use crate::modules::{Manifest, ModuleError};
 
@@ -14,6 +15,8 @@ use crate::modules::{Manifest, ModuleError};
 pub enum GuestError {
     #[error(transparent)]
     Module(#[from] ModuleError),
+    #[error(transparent)]
+    Impair(#[from] ImpairError),
     #[error("cannot set the wall clock to {unix_ns} ns since 1970: {errno}")]
     Clock { unix_ns: u64, errno: Errno },
 }
@@ -44,5 +47,13 @@ impl Machine for Guest {
         options: &BTreeMap<String, String>,
     ) -> Result<(), GuestError> {
         names.iter().try_for_each(|name| Ok(self.manifest.load(name, options)?))
+    }
+
+    fn impair(
+        &mut self,
+        interface: &InterfaceSelector,
+        impairment: Option<Impairment>,
+    ) -> Result<Option<u64>, GuestError> {
+        Ok(vioperf_node::impair(interface, impairment)?)
     }
 }

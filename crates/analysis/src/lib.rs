@@ -4,6 +4,7 @@
 
 mod analyser;
 mod between;
+pub mod calibration;
 mod cell;
 pub mod change_points;
 pub mod columns;

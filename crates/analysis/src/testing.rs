@@ -244,6 +244,7 @@ fn run_info(models: &[&str]) -> RunInfo {
         hypervisor: None,
         variant_hypervisors: [].into(),
         resumed: Vec::new(),
+        calibration: None,
         ended: Some(RunEnd { at: "2026-01-02T03:09:00Z".into(), how: RunEnding::Completed }),
     }
 }
@@ -342,6 +343,7 @@ fn end(place: Place, sends: bool, course: &Course) -> Party {
                 segments_sent: bytes / 1_448,
                 segments_retransmitted: i,
             }),
+            burned_ns: None,
             threads: None,
         }
     };

@@ -104,6 +104,12 @@ impl<'a> Watched<'a> {
     }
 }
 
+/// CPU time of the threads of one watched process; 100 is one core.
+pub fn process_percent_of_core(window: &Window<'_>, label: &str) -> Reading {
+    let threads = read(window, |process| process == label)?;
+    Ok(threads.iter().map(|thread| thread.on_cpu_percent).sum())
+}
+
 struct Thread<'a> {
     process: &'a str,
     task: Task,

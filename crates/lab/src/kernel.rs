@@ -32,8 +32,8 @@ pub const ALWAYS_NEEDED: &[&str] = &["virtio_pci", "virtio_console"];
 
 /// Modules that are taken along where the kernel has them, and not missed where it has not:
 /// `shpchp` is hot-plug behind PCI bridges that ACPI does not handle; built in on Debian, a
-/// module elsewhere.
-pub const USED_IF_PRESENT: &[&str] = &["shpchp"];
+/// module elsewhere. `sch_netem` plants the delays and losses that `vioperf calibrate` reads.
+pub const USED_IF_PRESENT: &[&str] = &["shpchp", "sch_netem"];
 
 /// Where a kernel was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -11,6 +11,7 @@ pub mod console;
 pub mod initramfs;
 pub mod kernel;
 pub mod namespace;
+pub mod packet_filter;
 pub mod preflight;
 pub mod qemu;
 pub mod sandbox;

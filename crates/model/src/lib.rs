@@ -3,6 +3,7 @@
 //! Types and their rules only: nothing here opens a file or a socket, reads a clock, or is random
 //! but from a seed that was handed in.
 
+pub mod calibration;
 pub mod levels;
 pub mod nic;
 pub mod plan;

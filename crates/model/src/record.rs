@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::calibration::CalibrationCitation;
 use crate::plan::{Cell, CellId, Plan};
 use crate::sample::{InterfaceFacts, NodeReport};
 use crate::scenario::Scenario;
@@ -44,6 +45,9 @@ pub struct RunInfo {
     /// Every time that it was resumed, the first first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub resumed: Vec<Sitting>,
+    /// The calibration of this machine that was stored when the run began; absent where there was none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub calibration: Option<CalibrationCitation>,
     /// How the run ended; absent while it runs, and when it was killed.
     #[serde(default)]
     pub ended: Option<RunEnd>,

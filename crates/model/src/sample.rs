@@ -29,6 +29,10 @@ pub struct Sample {
     /// TCP counters of the node's network namespace: `/proc/net/snmp` (RFC 4022).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tcp: Option<TcpCounters>,
+    /// CPU time that was burned on purpose since the start (`Prepare::burn`), by the burning thread's
+    /// own clock, in nanoseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub burned_ns: Option<u64>,
     /// CPU time of every thread of the watched processes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub threads: Option<Vec<ThreadTimes>>,

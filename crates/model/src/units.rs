@@ -121,6 +121,11 @@ impl TimeSpan {
         Self(Duration::from_millis(milliseconds))
     }
 
+    /// A span of whole microseconds.
+    pub const fn from_micros(microseconds: u64) -> Self {
+        Self(Duration::from_micros(microseconds))
+    }
+
     /// As the standard library's type.
     pub const fn as_duration(self) -> Duration {
         self.0

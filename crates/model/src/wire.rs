@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::sample::{InterfaceFacts, NodeReport, Sample};
-use crate::units::TimeSpan;
+use crate::units::{Ratio, TimeSpan};
 use crate::workload::Workload;
 
 /// Raised when messages change so that an older side could not follow.
@@ -56,6 +56,22 @@ pub enum Request {
     },
     /// Gives an interface its address, MTU and carrier. Answered by [`Response::Interface`].
     ConfigureInterface(InterfaceConfig),
+    /// Sleeps some times, and tells how late it woke up each time: what the node's own timers add to
+    /// every delay. Answered by [`Response::SleptLate`]; a node sleeps at most 5 s in all.
+    TimeSleeps {
+        /// How long each time.
+        sleep: TimeSpan,
+        /// How often.
+        count: u16,
+    },
+    /// Delays and drops what leaves an interface, in place of what was told before. Guests only.
+    /// Answered by [`Response::Impaired`].
+    Impair {
+        /// Which interface.
+        interface: InterfaceSelector,
+        /// How; absent leaves it as it was.
+        impairment: Option<Impairment>,
+    },
     /// Makes a load ready: sockets open, connections established, nothing moving.
     /// Answered by [`Response::Ready`]. Asked again before [`Request::Start`] it makes a further load
     /// ready, at most [`MAX_LEGS`] in all; interval, processes and deadline are those of the first.
@@ -93,6 +109,16 @@ pub enum Response {
     },
     /// Answer to [`Request::ConfigureInterface`]: the interface as it now is.
     Interface(InterfaceFacts),
+    /// Answer to [`Request::TimeSleeps`].
+    SleptLate {
+        /// How much later than asked it woke up each time, in nanoseconds.
+        late_ns: Vec<u64>,
+    },
+    /// Answer to [`Request::Impair`]: what the impairment that stood until then did.
+    Impaired {
+        /// Packets that it dropped; absent where there was none.
+        dropped: Option<u64>,
+    },
     /// Answer to [`Request::Prepare`].
     Ready {
         /// Where a receiver listens; at the ports that follow too, where the workload says so.
@@ -156,6 +182,15 @@ pub struct InterfaceConfig {
     pub timeout: TimeSpan,
 }
 
+/// What is done to the packets that leave an interface (tc-netem(8)).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Impairment {
+    /// How much later each leaves, a second at most.
+    pub delay: TimeSpan,
+    /// The part that is dropped, at random.
+    pub loss: Ratio,
+}
+
 /// One node's part in a trial.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Prepare {
@@ -170,6 +205,10 @@ pub struct Prepare {
     pub sample_interval: TimeSpan,
     /// Processes whose threads are sampled.
     pub processes: Vec<WatchedProcess>,
+    /// A thread that burns so much of a core while samples are taken: a known CPU time to check readings
+    /// by. Told with the first load only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub burn: Option<Ratio>,
     /// The load ends by itself after this time, so that a lost conductor leaves no traffic.
     pub deadline: TimeSpan,
 }
@@ -343,6 +382,7 @@ mod tests {
                 workload: Box::new(Workload::new(crate::workload::WorkloadKind::UdpStream)),
                 sample_interval: TimeSpan::from_millis(100),
                 processes: vec![WatchedProcess { label: "qemu".into(), pid: 1 }],
+                burn: Some(Ratio::from_ppm(300_000)),
                 deadline: TimeSpan::from_millis(1000),
             };
             let requests = [

@@ -17,5 +17,5 @@ pub use address::Address;
 pub use error::{NetlinkError, Result};
 pub use link::{Counters, Link, NamespaceRef, OperState, VethEnd};
 pub use mac::{Mac, ParseMacError};
-pub use qdisc::TokenBucket;
+pub use qdisc::{Netem, TokenBucket};
 pub use socket::Socket;

@@ -12,7 +12,12 @@ pub(crate) fn process_cpu_ns() -> u64 {
     read(ClockId::CLOCK_PROCESS_CPUTIME_ID)
 }
 
-/// Both clocks exist on every Linux and never are negative, so that the fallbacks are never taken.
+/// CPU time that the calling thread has used since it began.
+pub(crate) fn thread_cpu_ns() -> u64 {
+    read(ClockId::CLOCK_THREAD_CPUTIME_ID)
+}
+
+/// These clocks exist on every Linux and never are negative, so that the fallbacks are never taken.
 fn read(clock: ClockId) -> u64 {
     let Ok(now) = clock_gettime(clock) else { return 0 };
     let seconds = u64::try_from(now.tv_sec()).unwrap_or(0);

@@ -1,6 +1,7 @@
 //! Gives an interface its address, MTU and carrier, and says what it then really is.
 
 mod ethtool;
+mod impair;
 mod offloads;
 
 use std::net::IpAddr;
@@ -10,6 +11,8 @@ use std::time::{Duration, Instant};
 use vioperf_model::sample::{InterfaceFacts, QueueCounts};
 use vioperf_model::wire::{InterfaceConfig, InterfaceSelector};
 use vioperf_netlink::{Address, Link, Mac, NetlinkError, Socket};
+
+pub use impair::{ImpairError, impair};
 
 /// Time between two looks at an interface that is awaited.
 const LOOK_EVERY: Duration = Duration::from_millis(5);

@@ -3,6 +3,7 @@
 //! [`serve`] is the whole of it: a message loop on one thread, beside it the threads of the load
 //! and one that samples. Nothing here outlives the channel: when it closes, what runs is stopped.
 
+mod burn;
 mod clock;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
@@ -12,10 +13,11 @@ mod machine;
 mod sample;
 mod scheduling;
 mod serve;
+mod sleeps;
 mod stdio;
 mod trial;
 
-pub use interface::bring_loopback_up;
+pub use interface::{ImpairError, bring_loopback_up, impair};
 pub use machine::{Machine, OrdinaryMachine};
 pub use scheduling::raise_priority;
 pub use serve::{Ending, serve};

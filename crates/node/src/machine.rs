@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Display;
 
+use vioperf_model::wire::{Impairment, InterfaceSelector};
+
 /// The requests that alter the whole machine: a lab guest carries them out, everything else refuses.
 pub trait Machine {
     /// Why a request failed, and what to do.
@@ -23,6 +25,17 @@ pub trait Machine {
         names: &[String],
         options: &BTreeMap<String, String>,
     ) -> Result<(), Self::Error>;
+
+    /// Delays and drops what leaves an interface ([`impair`](crate::impair)); how many packets were
+    /// dropped by what stood there before.
+    ///
+    /// # Errors
+    /// When this machine is not ours to alter, or the kernel refuses.
+    fn impair(
+        &mut self,
+        interface: &InterfaceSelector,
+        impairment: Option<Impairment>,
+    ) -> Result<Option<u64>, Self::Error>;
 }
 
 /// A machine that is not ours: a host, a namespace of it, somebody's server.
@@ -42,5 +55,13 @@ impl Machine for OrdinaryMachine {
         _: &BTreeMap<String, String>,
     ) -> Result<(), Self::Error> {
         Err("modules are loaded only in a lab guest; on this machine use modprobe")
+    }
+
+    fn impair(
+        &mut self,
+        _: &InterfaceSelector,
+        _: Option<Impairment>,
+    ) -> Result<Option<u64>, Self::Error> {
+        Err("packets are delayed and dropped only in a lab guest; on this machine use tc")
     }
 }

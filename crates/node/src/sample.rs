@@ -12,10 +12,12 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use vioperf_model::sample::Sample;
 use vioperf_model::wire::WatchedProcess;
 
+use crate::burn::Burned;
 use crate::clock::monotonic_ns;
 use crate::load::LoadControl;
 
@@ -41,6 +43,7 @@ pub(crate) struct Sources {
     interfaces: Option<interfaces::Reader>,
     tcp: Option<tcp::Reader>,
     threads: Option<threads::Reader>,
+    burned: Option<Burned>,
     absent: BTreeMap<String, String>,
 }
 
@@ -59,8 +62,14 @@ impl Sources {
             interfaces: noting("interfaces", interfaces::Reader::open(proc), &mut absent),
             tcp: noting("tcp", tcp::Reader::open(proc), &mut absent),
             threads,
+            burned: None,
             absent,
         })
+    }
+
+    /// From now on what is burned on purpose is read too.
+    pub(crate) fn watch_burned(&mut self, burned: Burned) {
+        self.burned = Some(burned);
     }
 
     /// Reads everything once, and what the loads of the node's legs have moved.
@@ -77,6 +86,7 @@ impl Sources {
                 .and_then(|reader| noting("interfaces", reader.read(), absent)),
             cores: self.cores.as_mut().and_then(|reader| noting("cores", reader.read(), absent)),
             tcp: self.tcp.as_mut().and_then(|reader| noting("tcp", reader.read(), absent)),
+            burned_ns: self.burned.as_ref().map(|burned| burned.load(Ordering::Relaxed)),
             threads: self.threads.as_mut().map(threads::Reader::read),
         }
     }

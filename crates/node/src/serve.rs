@@ -14,6 +14,7 @@ use vioperf_model::wire::{
 use crate::clock::monotonic_ns;
 use crate::interface::configure;
 use crate::machine::Machine;
+use crate::sleeps::time_sleeps;
 use crate::trial::{Finished, Prepared, Running};
 
 /// Why [`serve`] came to its end.
@@ -114,6 +115,16 @@ impl<M: Machine> Node<'_, M> {
             Request::SetWallClock { unix_ns } => done(self.machine.set_wall_clock(*unix_ns)),
             Request::LoadModules { names, options } => {
                 done(self.machine.load_modules(names, options))
+            }
+            Request::TimeSleeps { sleep, count } => match time_sleeps(*sleep, *count) {
+                Ok(late_ns) => Response::SleptLate { late_ns },
+                Err(error) => failed(error),
+            },
+            Request::Impair { interface, impairment } => {
+                match self.machine.impair(interface, *impairment) {
+                    Ok(dropped) => Response::Impaired { dropped },
+                    Err(error) => failed(error),
+                }
             }
             Request::ConfigureInterface(config) => match configure(config) {
                 Ok(facts) => Response::Interface(facts),

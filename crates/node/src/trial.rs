@@ -3,9 +3,10 @@
 use std::path::Path;
 
 use vioperf_model::sample::{NodeReport, Sample};
-use vioperf_model::units::TimeSpan;
+use vioperf_model::units::{Ratio, TimeSpan};
 use vioperf_model::wire::{MAX_LEGS, Prepare, Role};
 
+use crate::burn::{Burned, Burner};
 use crate::clock::process_cpu_ns;
 use crate::load::{Load, LoadError, prepare};
 use crate::sample::sampler::Sampler;
@@ -27,7 +28,7 @@ pub(crate) enum TrialError {
         "a node has a part in at most {MAX_LEGS} loads at once: Start, or Stop, before the next"
     )]
     TooManyLegs,
-    #[error("cannot create the sampling thread: {0}; too many processes (ulimit -u)?")]
+    #[error("cannot create the sampling or burning thread: {0}; too many processes (ulimit -u)?")]
     Thread(std::io::Error),
 }
 
@@ -37,6 +38,7 @@ pub(crate) struct Prepared {
     sources: Sources,
     interval: TimeSpan,
     deadline: TimeSpan,
+    burn: Option<Ratio>,
 }
 
 impl Prepared {
@@ -46,7 +48,8 @@ impl Prepared {
         }
         let sources = Sources::open(Path::new("/proc"), &part.processes)?;
         let (interval, deadline) = (part.sample_interval, part.deadline);
-        let mut prepared = Self { loads: Vec::new(), sources, interval, deadline };
+        let burn = part.burn;
+        let mut prepared = Self { loads: Vec::new(), sources, interval, deadline, burn };
         prepared.add(part)?;
         Ok(prepared)
     }
@@ -75,14 +78,25 @@ impl Prepared {
         }
         let cpu_ns_at_start = process_cpu_ns();
         let controls = self.loads.iter().map(|load| load.control().clone()).collect();
+        let burned = Burned::default();
+        if self.burn.is_some() {
+            self.sources.watch_burned(burned.clone());
+        }
         let sampler = Sampler::start(self.sources, controls, self.interval, self.deadline)
             .map_err(TrialError::Thread)?;
+        let burner = match self.burn {
+            Some(share) => Some(
+                Burner::start(share, self.deadline.as_duration(), burned)
+                    .map_err(TrialError::Thread)?,
+            ),
+            None => None,
+        };
         let (receivers, senders): (Vec<_>, Vec<_>) =
             self.loads.iter_mut().partition(|load| load.port().is_some());
         for load in receivers.into_iter().chain(senders) {
             load.begin()?;
         }
-        Ok(Running { loads: self.loads, sampler, cpu_ns_at_start, progress: None })
+        Ok(Running { loads: self.loads, sampler, burner, cpu_ns_at_start, progress: None })
     }
 }
 
@@ -90,6 +104,7 @@ impl Prepared {
 pub(crate) struct Running {
     loads: Vec<Box<dyn Load>>,
     sampler: Sampler,
+    burner: Option<Burner>,
     cpu_ns_at_start: u64,
     /// Opened when first asked for: the sampler has its own, on its own thread.
     progress: Option<Sources>,
@@ -117,6 +132,7 @@ impl Running {
         }
         let mut outcomes = self.loads.iter_mut().map(|load| load.end());
         let (load, further_loads) = (outcomes.next(), outcomes.collect());
+        drop(self.burner.take());
         let (samples, absent) = self.sampler.stop();
         let report = NodeReport {
             ticks_per_second: ticks_per_second(),

@@ -132,6 +132,10 @@ fn requests_out_of_order_say_what_to_do() {
         (Request::Collect { from_sample: 0 }, "Prepare"),
         (Request::SetWallClock { unix_ns: 0 }, "guest"),
         (Request::LoadModules { names: vec!["virtio_net".into()], options: [].into() }, "modprobe"),
+        (
+            Request::Impair { interface: InterfaceSelector::Name("lo".into()), impairment: None },
+            "use tc",
+        ),
         (Request::Hello { version: 0 }, "version"),
     ] {
         let message = sender.must_fail(&request);

@@ -151,6 +151,7 @@ fn part(role: Role) -> Prepare {
         }),
         sample_interval: TimeSpan::from_millis(100),
         processes: vec![],
+        burn: None,
         deadline: TimeSpan::from_millis(30_000),
     }
 }

@@ -37,6 +37,7 @@ Exit codes:
   3    this machine lacks something; `vioperf doctor` says what
   4    the run ended, but some cell has no trial that counts
   5    a comparison came out as --fail-if says
+  6    `vioperf calibrate` read something wrong
   130  interrupted (Ctrl-C), 143 terminated (SIGTERM); what was finished is reported";
 
 /// When to use colours.
@@ -55,6 +56,9 @@ pub enum ColorChoice {
 pub enum Command {
     /// Measure a scenario in a lab of its own, and report
     Run(RunArgs),
+    /// Plant what is known into a lab, and look how well it is read on this machine
+    #[command(long_about = CALIBRATE)]
+    Calibrate(CalibrateArgs),
     /// Let `vioperf test` on another machine measure the network to this one
     Serve(ServeArgs),
     /// Measure the network to a machine where `vioperf serve` runs
@@ -155,6 +159,47 @@ pub struct RunArgs {
     /// Print every column
     #[arg(long, conflicts_with = "json")]
     pub wide: bool,
+}
+
+/// Arguments of `calibrate`.
+#[derive(Debug, Args)]
+pub struct CalibrateArgs {
+    /// Fewer and shorter trials: less than a minute instead of some minutes
+    #[arg(long)]
+    pub quick: bool,
+    /// Write to this file [default: standard output]
+    #[arg(short, long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    /// The form
+    #[arg(long, value_enum, default_value = "terminal")]
+    pub format: CalibrateFormat,
+    /// The guest's kernel image [default: the host's own, else a fetched one]
+    #[arg(long, value_name = "FILE")]
+    pub kernel: Option<String>,
+    /// The QEMU program [default: qemu-system-x86_64 in PATH]
+    #[arg(long, value_name = "FILE")]
+    pub qemu: Option<String>,
+}
+
+const CALIBRATE: &str = "\
+Plant what is known into a lab, and look how well it is read on this machine.
+
+Links of known rate, packets that a witness on the switch counts too, packets that are dropped and \
+delayed on purpose, CPU time that is burned on purpose: on the host, and with a guest where one can be \
+had. Prints truth, reading and error of each, and the noise floor: what is read where nothing changes. \
+The result is stored, and reports of later runs on this machine cite it. Needs the program `nft` \
+(nftables) for counts and losses. Run it while nothing else does. Exit code 6 says that a reading is \
+beyond what is allowed.";
+
+/// The forms of a calibration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum CalibrateFormat {
+    /// A table
+    Terminal,
+    /// Everything (see `vioperf schema calibration`)
+    Json,
+    /// For a pull request
+    Markdown,
 }
 
 /// Arguments of `plan`.
@@ -285,6 +330,8 @@ pub enum SchemaOf {
     Report,
     /// `compare --format json`
     Compare,
+    /// `calibrate --format json`
+    Calibration,
 }
 
 /// Arguments of `completions`.

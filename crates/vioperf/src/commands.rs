@@ -1,5 +1,6 @@
 //! One file a subcommand.
 
+pub mod calibrate;
 pub mod compare;
 pub mod completions;
 pub mod doctor;

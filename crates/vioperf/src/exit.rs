@@ -14,6 +14,9 @@ const INCOMPLETE: u8 = 4;
 /// A comparison came out as `--fail-if` says.
 const COMPARED: u8 = 5;
 
+/// A reading of a calibration is beyond what is allowed.
+const CALIBRATION: u8 = 6;
+
 /// Why a command failed, and the code that says so.
 #[derive(Debug)]
 pub enum Failure {
@@ -47,6 +50,11 @@ impl<E: Into<anyhow::Error>> From<E> for Failure {
     fn from(error: E) -> Self {
         Self::Other(error.into())
     }
+}
+
+/// The exit code of a calibration, `right` when every reading was.
+pub fn calibration_code(right: bool) -> ExitCode {
+    if right { ExitCode::SUCCESS } else { ExitCode::from(CALIBRATION) }
 }
 
 /// The exit code of a run that ended so; `incomplete` when a cell has no trial that counts.

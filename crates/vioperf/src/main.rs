@@ -11,6 +11,7 @@ use crate::cli::{Cli, Command, KernelCommand};
 use crate::exit::Failure;
 use crate::output::Output;
 
+mod calibrate;
 mod cli;
 mod commands;
 mod conductor;
@@ -47,6 +48,7 @@ fn main() -> ExitCode {
 fn dispatch(command: Command, output: &Output) -> Result<ExitCode, Failure> {
     match command {
         Command::Run(args) => commands::run::execute(&args, output),
+        Command::Calibrate(args) => commands::calibrate::execute(&args, output),
         Command::Serve(args) => commands::serve::execute(&args, output),
         Command::Test(args) => commands::test::execute(&args, output),
         Command::Plan(args) => commands::plan::execute(&args, output),

@@ -1,4 +1,5 @@
-//! Where vioperf keeps what it can make again, and its history (XDG Base Directory Specification).
+//! Where vioperf keeps what it can make again, its history, and what it learned about the machine (XDG
+//! Base Directory Specification).
 
 use std::env;
 use std::path::PathBuf;
@@ -26,6 +27,18 @@ pub fn history() -> Result<PathBuf> {
     match of_user("XDG_DATA_HOME", ".local/share") {
         Some(data) => Ok(data.join("vioperf/history.sqlite")),
         None => bail!("neither XDG_DATA_HOME nor HOME is set: set one, so that it has a place"),
+    }
+}
+
+/// Calibrations of this machine: `$XDG_STATE_HOME/vioperf/calibrations`, else they are in
+/// `~/.local/state`.
+///
+/// # Errors
+/// When neither variable names an absolute path.
+pub fn calibrations() -> Result<PathBuf> {
+    match of_user("XDG_STATE_HOME", ".local/state") {
+        Some(state) => Ok(state.join("vioperf/calibrations")),
+        None => bail!("neither XDG_STATE_HOME nor HOME is set: set one, so that they have a place"),
     }
 }
 

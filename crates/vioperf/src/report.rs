@@ -13,7 +13,7 @@ pub mod json;
 pub mod markdown;
 mod picture;
 mod provenance;
-mod table;
+pub mod table;
 pub mod terminal;
 pub mod text;
 pub mod trend;

@@ -217,6 +217,7 @@ pub fn part(role: Role, workload: Workload) -> Prepare {
         workload: Box::new(workload),
         sample_interval: TimeSpan::from_millis(20),
         processes: vec![],
+        burn: None,
         deadline: TimeSpan::from_millis(30_000),
     }
 }

@@ -5,12 +5,14 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use anyhow::{Context, anyhow};
+use vioperf_analysis::calibration::cite;
 use vioperf_analysis::wording::count;
 use vioperf_lab::sandbox::{self, Entered, Sandbox};
 use vioperf_model::plan::{Costs, Plan};
 use vioperf_model::record::{LeftOut, RunEnd, RunEnding, RunInfo, SCHEMA_VERSION};
 use vioperf_model::scenario::Scenario;
 
+use crate::calibrate::stored;
 use crate::cli::RunArgs;
 use crate::commands::report::analysis_of;
 use crate::conductor::hypervisor::{ByVariant, GuestSupply, Ingredients};
@@ -220,6 +222,7 @@ impl Session<'_> {
             interrupt: self.interrupt,
             output,
             standing: Some(standing),
+            burn: None,
             guests_started: 0,
         };
         let how = Schedule {
@@ -253,6 +256,8 @@ impl Session<'_> {
 
 fn run_info(prepared: &Prepared, supply: &GuestSupply) -> RunInfo {
     let (hypervisor, variant_hypervisors) = supply.facts(&prepared.scenario);
+    let host = host_facts(Path::new("/"));
+    let calibration = stored::find(&host, hypervisor.as_ref());
     RunInfo {
         schema_version: SCHEMA_VERSION,
         vioperf_version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -262,10 +267,11 @@ fn run_info(prepared: &Prepared, supply: &GuestSupply) -> RunInfo {
         scenario: prepared.scenario.clone(),
         left_out: prepared.left_out.clone(),
         plan: prepared.plan.clone(),
-        host: host_facts(Path::new("/")),
+        host,
         hypervisor,
         variant_hypervisors,
         resumed: Vec::new(),
+        calibration: calibration.as_ref().map(cite),
         ended: None,
     }
 }

@@ -6,6 +6,7 @@ use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema, schema_for};
 use vioperf_analysis::compare::result::RunComparison;
 use vioperf_analysis::result::RunAnalysis;
+use vioperf_model::calibration::Calibration;
 use vioperf_model::record::{RunInfo, TrialRecord};
 use vioperf_model::scenario::Scenario;
 
@@ -19,6 +20,7 @@ pub fn execute(args: &SchemaArgs, output: &Output) -> Result<ExitCode, Failure> 
     let schema = match args.of {
         SchemaOf::Scenario => schema_for!(Scenario),
         SchemaOf::Run => schema_for!(RunInfo),
+        SchemaOf::Calibration => schema_for!(Calibration),
         SchemaOf::Trial => schema_for!(TrialRecord),
         SchemaOf::Report => written::<RunAnalysis>(),
         SchemaOf::Compare => written::<RunComparison>(),

@@ -127,6 +127,7 @@ fn run_info(scenario: &Scenario, plan: &Plan) -> RunInfo {
         hypervisor: None,
         variant_hypervisors: [].into(),
         resumed: Vec::new(),
+        calibration: None,
         ended: None,
     }
 }

@@ -16,7 +16,8 @@ use vioperf_model::plan::Cell;
 use vioperf_model::record::{GuestOrigin, GuestSetup, Place, SearchRecord};
 use vioperf_model::sample::InterfaceFacts;
 use vioperf_model::scenario::Reuse;
-use vioperf_model::wire::{InterfaceConfig, InterfaceSelector, WatchedProcess};
+use vioperf_model::units::{Ratio, TimeSpan};
+use vioperf_model::wire::{Impairment, InterfaceConfig, InterfaceSelector, WatchedProcess};
 use vioperf_model::workload::{Workload, WorkloadKind};
 
 use super::addresses::{self, Owner};
@@ -48,6 +49,8 @@ pub struct LabStage<'a> {
     pub output: &'a Output,
     /// The lab of the last trial, if it still stands.
     pub standing: Option<Standing>,
+    /// Part of a core that the near end burns during trials, to check readings by.
+    pub burn: Option<Ratio>,
     /// Guests started so far: each gets an address of its own, so that no neighbour entry is stale.
     pub guests_started: u16,
 }
@@ -175,7 +178,7 @@ fn nodes<'a>(standing: &'a mut Standing, cell: &Cell) -> Nodes<'a> {
             &mut standing.second
         }
     };
-    Nodes { peer: &mut standing.peer, near, host: &mut standing.host, processes }
+    Nodes { peer: &mut standing.peer, near, host: &mut standing.host, burn: None, processes }
 }
 
 impl Standing {
@@ -196,7 +199,7 @@ impl LabStage<'_> {
         cell: &Cell,
     ) -> Result<(Measured, Option<SearchRecord>), NodeError> {
         let (interrupt, output) = (self.interrupt, self.output);
-        let mut nodes = nodes(standing, cell);
+        let mut nodes = Nodes { burn: self.burn, ..nodes(standing, cell) };
         if cell.workload.kind != WorkloadKind::RateSearch {
             return Ok((trial::conduct(&mut nodes, &cell.workload, interrupt)?, None));
         }
@@ -366,6 +369,33 @@ pub fn bring_up(sandbox: &Sandbox, cell: &Cell, interrupt: &Interrupt) -> Result
 }
 
 impl Standing {
+    /// Delays and drops what leaves the guest's interface; how many packets were dropped by what stood
+    /// there before.
+    ///
+    /// # Errors
+    /// When no guest stands, or its kernel cannot.
+    pub fn impair_guest(&mut self, impairment: Option<Impairment>) -> Result<Option<u64>> {
+        let guest = self.guest.as_mut().context("no guest stands that could be impaired")?;
+        let Endpoint { link, interface, .. } = &mut guest.endpoint;
+        link.set_patience(Urgency::AfterTrial);
+        link.load_modules(vec!["sch_netem".to_owned()], BTreeMap::new(), NODE_START)?;
+        Ok(link.impair(InterfaceSelector::Name(interface.name.clone()), impairment)?)
+    }
+
+    /// How late the machine of the near end (the guest, or the host where none stands) wakes a thread up
+    /// from each of `count` sleeps, in nanoseconds.
+    ///
+    /// # Errors
+    /// When its node does not answer.
+    pub fn time_sleeps(&mut self, sleep: TimeSpan, count: u16) -> Result<Vec<u64>> {
+        let near = match &mut self.guest {
+            Some(guest) => &mut guest.endpoint,
+            None => &mut self.second,
+        };
+        near.link.set_patience(Urgency::AfterTrial);
+        Ok(near.link.time_sleeps(sleep, count)?)
+    }
+
     /// The lab itself.
     pub fn lab(&self) -> &Lab {
         &self.lab

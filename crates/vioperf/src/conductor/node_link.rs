@@ -10,7 +10,8 @@ use vioperf_model::record::ClockRelation;
 use vioperf_model::sample::{InterfaceFacts, NodeReport, Sample};
 use vioperf_model::units::TimeSpan;
 use vioperf_model::wire::{
-    self, InterfaceConfig, NodeIdentity, PROTOCOL_VERSION, Prepare, Request, Response, WireError,
+    self, Impairment, InterfaceConfig, InterfaceSelector, NodeIdentity, PROTOCOL_VERSION, Prepare,
+    Request, Response, WireError,
 };
 
 use super::channel::{Channel, Patience, is_interrupt};
@@ -158,6 +159,34 @@ impl NodeLink {
         timeout: Duration,
     ) -> Result<(), NodeError> {
         self.done(&Request::LoadModules { names, options }, "load modules", timeout)
+    }
+
+    /// How late the node's machine wakes a thread up from each of `count` sleeps, in nanoseconds.
+    ///
+    /// # Errors
+    /// When the node cannot, or all of them together take longer than it sleeps.
+    pub fn time_sleeps(&mut self, sleep: TimeSpan, count: u16) -> Result<Vec<u64>, NodeError> {
+        match self.ask(&Request::TimeSleeps { sleep, count }, "time sleeps", PROMPT)? {
+            Response::SleptLate { late_ns } => Ok(late_ns),
+            _ => Err(self.out_of_turn("time sleeps")),
+        }
+    }
+
+    /// Delays and drops what leaves an interface of the node's machine; how many packets were dropped by
+    /// what stood there before.
+    ///
+    /// # Errors
+    /// When the node cannot, or is no guest.
+    pub fn impair(
+        &mut self,
+        interface: InterfaceSelector,
+        impairment: Option<Impairment>,
+    ) -> Result<Option<u64>, NodeError> {
+        let request = Request::Impair { interface, impairment };
+        match self.ask(&request, "impair", PROMPT)? {
+            Response::Impaired { dropped } => Ok(dropped),
+            _ => Err(self.out_of_turn("impair")),
+        }
     }
 
     /// Configures the node's interface and waits for its carrier.

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use vioperf_model::record::{ClockRelation, Leg, Party, Place, Purpose, Timeline};
 use vioperf_model::sample::{InterfaceFacts, NodeReport};
-use vioperf_model::units::TimeSpan;
+use vioperf_model::units::{Ratio, TimeSpan};
 use vioperf_model::wire::{Prepare, Role, Spread, WatchedProcess};
 use vioperf_model::workload::{Direction, Workload};
 
@@ -30,7 +30,7 @@ pub struct Endpoint {
 
 impl Endpoint {
     fn side(&mut self) -> Side<'_> {
-        Side { link: &mut self.link, addresses: self.addresses.clone() }
+        Side { link: &mut self.link, addresses: self.addresses.clone(), burn: None }
     }
 }
 
@@ -43,6 +43,8 @@ pub struct Nodes<'a> {
     pub near: &'a mut Endpoint,
     /// The host's observer.
     pub host: &'a mut NodeLink,
+    /// Part of a core that the near end burns meanwhile, to check readings by.
+    pub burn: Option<Ratio>,
     /// Processes whose threads the observer samples.
     pub processes: Vec<WatchedProcess>,
 }
@@ -88,7 +90,8 @@ pub fn conduct_and_drain(
         nodes.near.link.relate_clock()?,
         nodes.host.relate_clock()?,
     ];
-    let (peer, near) = (nodes.peer.side(), nodes.near.side());
+    let near = Side { burn: nodes.burn, ..nodes.near.side() };
+    let peer = nodes.peer.side();
     let [at_peer, at_near] = prepare(peer, near, workload, sample_interval(workload))?;
     nodes.host.prepare(part(
         Role::Observer,
@@ -145,12 +148,14 @@ pub struct Side<'a> {
     pub link: &'a mut NodeLink,
     /// Its addresses on the path, the main one first.
     pub addresses: Vec<IpAddr>,
+    /// Part of a core that it burns meanwhile.
+    pub burn: Option<Ratio>,
 }
 
 impl<'a> Side<'a> {
     /// One with a single address.
     pub fn new(link: &'a mut NodeLink, address: IpAddr) -> Self {
-        Self { link, addresses: vec![address] }
+        Self { link, addresses: vec![address], burn: None }
     }
 
     fn address(&self) -> IpAddr {
@@ -190,15 +195,16 @@ pub fn prepare<'a>(
                 sources: sender.wanted(load.source_addresses),
                 destinations: receiver.wanted(load.destination_addresses),
             };
-            let in_part = |role| Prepare {
+            let in_part = |role, burn| Prepare {
                 spread: spread.clone(),
+                burn,
                 ..part(role, load, sample_interval, vec![])
             };
             let receiving = Role::Receiver { bind: receiver.address() };
-            let port = receiver.link.prepare(in_part(receiving))?;
+            let port = receiver.link.prepare(in_part(receiving, receiver.burn))?;
             let address = SocketAddr::new(receiver.address(), port.unwrap_or(0));
             let sending = Role::Sender { peer: address };
-            sender.link.prepare(in_part(sending))?;
+            sender.link.prepare(in_part(sending, sender.burn))?;
             received.push(Leg { purpose, role: receiving });
             sent.push(Leg { purpose, role: sending });
         }
@@ -235,6 +241,7 @@ fn part(
         spread: Spread::default(),
         sample_interval,
         processes,
+        burn: None,
         deadline: time_span(planned + LOST_CONDUCTOR),
     }
 }

@@ -1,7 +1,9 @@
 //! Where the numbers come from, and how to get them again.
 
+use vioperf_analysis::calibration::{sentence, smallest_effects};
 use vioperf_analysis::result::RunAnalysis;
 use vioperf_analysis::wording::count;
+use vioperf_model::calibration::CalibrationCitation;
 use vioperf_model::record::{HypervisorFacts, RunEnding, RunInfo};
 use vioperf_model::scenario::Variant;
 
@@ -23,6 +25,10 @@ pub fn facts(analysis: &RunAnalysis) -> Vec<(&'static str, String)> {
         ("Memory", format!("{:.1} GiB", host.memory_bytes as f64 / f64::from(1 << 30))),
         ("Load average at start", format!("{:.2}", host.load_average_1min)),
     ];
+    // Between two machines there is another one whose calibration is not known here.
+    if run.scenario.testbed.server.is_none() {
+        facts.extend(calibration(run.calibration.as_ref()));
+    }
     if let Some(rate) = run.scenario.testbed.rate {
         facts.push(("Link", format!("held to {rate} each way (token bucket)")));
     }
@@ -65,6 +71,16 @@ fn variant(run: &RunInfo, variant: &Variant) -> String {
         parts.push(format!("QEMU {qemu}, guest kernel {kernel}"));
     }
     format!("{}: {}", variant.name, parts.join("; "))
+}
+
+fn calibration(citation: Option<&CalibrationCitation>) -> Vec<(&'static str, String)> {
+    let Some(citation) = citation else {
+        return vec![("Calibration", "not calibrated here: `vioperf calibrate`".into())];
+    };
+    let mut facts = vec![("Calibration", sentence(citation))];
+    let floor = smallest_effects(&citation.noise_floor);
+    facts.extend((!floor.is_empty()).then_some(("Noise floor", floor)));
+    facts
 }
 
 /// The version without the words that QEMU prints before it.

@@ -57,6 +57,8 @@ impl Limits {
             }
             Request::SetWallClock { .. }
             | Request::LoadModules { .. }
+            | Request::TimeSleeps { .. }
+            | Request::Impair { .. }
             | Request::ConfigureInterface(_) => {
                 Err("only a lab's own guest is asked for that: a server alters nothing on its \
                      machine"
@@ -75,6 +77,9 @@ impl Limits {
     ) -> Result<Prepare, String> {
         if !part.processes.is_empty() {
             return Err("a server lets nobody watch its machine's processes".into());
+        }
+        if part.burn.is_some() {
+            return Err("a server burns no CPU time for its clients".into());
         }
         if !part.spread.sources.is_empty() || !part.spread.destinations.is_empty() {
             return Err("a server uses one address at each end: spread a load by \
