@@ -44,6 +44,14 @@ pub fn guest_facts(variant: Option<&str>, qemu_version: &str, guest_kernel_relea
     ])
 }
 
+/// The same of the guests of every variant.
+pub fn variant_facts(hypervisors: &BTreeMap<String, HypervisorFacts>) -> Facts {
+    let facts = |(variant, of): (&String, &HypervisorFacts)| {
+        guest_facts(Some(variant), &of.qemu_version, &of.guest_kernel_release)
+    };
+    hypervisors.iter().flat_map(facts).collect()
+}
+
 /// A fact that is not the same on both sides.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {

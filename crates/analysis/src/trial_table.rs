@@ -372,6 +372,12 @@ mod tests {
         (analysis, rows)
     }
 
+    #[test]
+    fn every_name_is_used_once() {
+        let names: std::collections::BTreeSet<&str> = headings().iter().map(|h| h.name).collect();
+        assert_eq!(names.len(), headings().len());
+    }
+
     fn kind_of(value: &Value) -> Kind {
         match value {
             Value::Text(_) => Kind::Text,

@@ -1,6 +1,5 @@
 //! A run that stopped goes on: what of it is left, and whether it may.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Instant;
 
@@ -8,9 +7,7 @@ use anyhow::anyhow;
 use vioperf_analysis::provenance::{self, Change, Facts};
 use vioperf_analysis::wording::count;
 use vioperf_model::plan::Cell;
-use vioperf_model::record::{
-    HostFacts, HypervisorFacts, RunEnd, RunEnding, RunInfo, Sitting, TrialRecord,
-};
+use vioperf_model::record::{HostFacts, RunEnd, RunEnding, RunInfo, Sitting, TrialRecord};
 
 use crate::cli::{RunArgs, ScenarioChanges};
 use crate::conductor::hypervisor::{ByVariant, GuestSupply, Ingredients};
@@ -149,7 +146,7 @@ impl Resumed {
         let host: HostFacts = host_facts(Path::new("/"));
         let version = env!("CARGO_PKG_VERSION");
         let mut facts = provenance::facts(version, &host, hypervisor.as_ref());
-        facts.extend(variant_facts(&of_variants));
+        facts.extend(provenance::variant_facts(&of_variants));
         let changes = self.permit(&facts)?;
         let mut info = self.info.clone();
         info.resumed.push(Sitting {
@@ -168,7 +165,7 @@ impl Resumed {
     fn permit(&self, now: &Facts) -> Result<Vec<Change>, Failure> {
         let RunInfo { vioperf_version, host, hypervisor, .. } = &self.info;
         let mut before = provenance::facts(vioperf_version, host, hypervisor.as_ref());
-        before.extend(variant_facts(&self.info.variant_hypervisors));
+        before.extend(provenance::variant_facts(&self.info.variant_hypervisors));
         let changes = provenance::contradictions(&before, now);
         if changes.is_empty() || self.anyway {
             return Ok(changes);
@@ -180,13 +177,6 @@ impl Resumed {
             changes.join("\n  - ")
         )))
     }
-}
-
-fn variant_facts(hypervisors: &BTreeMap<String, HypervisorFacts>) -> Facts {
-    let facts = |(variant, of): (&String, &HypervisorFacts)| {
-        provenance::guest_facts(Some(variant), &of.qemu_version, &of.guest_kernel_release)
-    };
-    hypervisors.iter().flat_map(facts).collect()
 }
 
 /// Refuses what would make another run of it.

@@ -193,8 +193,9 @@ fn measured(cell: &CellAnalysis) -> Vec<Measured> {
 /// What it was measured with, and what of the scenario is not in the cells' names.
 fn facts(info: &RunInfo) -> Facts {
     let mut facts = provenance::facts(&info.vioperf_version, &info.host, info.hypervisor.as_ref());
+    facts.extend(provenance::variant_facts(&info.variant_hypervisors));
     let scenario = serde_json::to_value(&info.scenario).unwrap_or_default();
-    for section in ["testbed", "guest", "workload"] {
+    for section in ["testbed", "guest", "workload", "variants"] {
         flatten(section, &scenario[section], &mut facts);
     }
     facts
