@@ -1,15 +1,14 @@
 //! Two "machines": network namespaces with a wire between them, a server in one, clients in the other.
 
-use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::mpsc::{Receiver, channel};
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
+use super::listener::Listener;
 use super::{Finished, VIOPERF};
 
 /// The server's addresses.
@@ -17,6 +16,8 @@ pub const SERVER: &str = "192.0.2.1";
 pub const SERVER_6: &str = "2001:db8::1";
 /// Nothing of a test waits longer for anything.
 const BOUND: Duration = Duration::from_secs(60);
+/// How long it may take until the last line of one that ended is heard.
+const LAST_WORDS: Duration = Duration::from_secs(2);
 
 static NUMBER: AtomicU32 = AtomicU32::new(0);
 
@@ -101,30 +102,15 @@ impl Drop for Wire {
 /// A vioperf that runs; killed when dropped.
 pub struct Running {
     child: Child,
-    lines: Receiver<String>,
-    said: String,
-    stdout: Option<JoinHandle<String>>,
+    listener: Listener,
 }
 
 impl Running {
     pub fn start(mut command: Command) -> Self {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
-        let mut stdout = child.stdout.take().unwrap();
-        let stdout = thread::spawn(move || {
-            let mut text = String::new();
-            stdout.read_to_string(&mut text).unwrap();
-            text
-        });
-        let stderr = BufReader::new(child.stderr.take().unwrap());
-        let (tell, lines) = channel();
-        thread::spawn(move || {
-            for line in stderr.lines().map_while(Result::ok) {
-                // One that was dropped is not listened to any more.
-                let _ = tell.send(line);
-            }
-        });
-        Self { child, lines, said: String::new(), stdout: Some(stdout) }
+        let listener = Listener::of(&mut child);
+        Self { child, listener }
     }
 
     pub fn pid(&self) -> Pid {
@@ -138,17 +124,9 @@ impl Running {
     /// Reads on until it says `word`; gives that line.
     #[track_caller]
     pub fn until(&mut self, word: &str) -> String {
-        let deadline = Instant::now() + BOUND;
-        loop {
-            let left = deadline.saturating_duration_since(Instant::now());
-            let Ok(line) = self.lines.recv_timeout(left) else {
-                panic!("it never said `{word}` but:\n{}", self.said);
-            };
-            self.said.push_str(&line);
-            self.said.push('\n');
-            if line.contains(word) {
-                return line;
-            }
+        match self.listener.until(word, Instant::now() + BOUND) {
+            Ok(line) => line,
+            Err(reason) => panic!("{reason} but:\n{}", self.listener.said(LAST_WORDS)),
         }
     }
 
@@ -160,15 +138,13 @@ impl Running {
             if let Some(status) = self.child.try_wait().unwrap() {
                 break status;
             }
-            assert!(Instant::now() < deadline, "it does not end; it said:\n{}", self.said);
+            if Instant::now() >= deadline {
+                panic!("it does not end; it said:\n{}", self.listener.said(LAST_WORDS));
+            }
             thread::sleep(Duration::from_millis(5));
         };
-        while let Ok(line) = self.lines.recv_timeout(Duration::from_secs(5)) {
-            self.said.push_str(&line);
-            self.said.push('\n');
-        }
-        let stdout = self.stdout.take().map(|reader| reader.join().unwrap()).unwrap_or_default();
-        let stderr = std::mem::take(&mut self.said);
+        let stdout = self.listener.stdout();
+        let stderr = self.listener.said(LAST_WORDS).to_owned();
         Finished {
             code: status.code(),
             signal: std::os::unix::process::ExitStatusExt::signal(&status),

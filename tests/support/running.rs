@@ -1,17 +1,16 @@
 //! A vioperf that runs: what it says, its processes, and its end, all within a bound.
 
 use std::collections::BTreeSet;
-use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 
 use super::Finished;
+use super::listener::Listener;
 use super::traces::{self, Host, TOKEN};
 
 /// No run of a test takes longer; under software emulation on a busy machine the longest takes a
@@ -20,6 +19,9 @@ const BOUND: Duration = Duration::from_secs(150);
 
 /// How often something that is waited for is looked at.
 const LOOK: Duration = Duration::from_millis(5);
+
+/// How long it may take until the last line of one that ended is heard.
+const LAST_WORDS: Duration = Duration::from_secs(2);
 
 /// Bytes through a guest's tap that only a load under way explains.
 const TRAFFIC_BYTES: u64 = 400_000;
@@ -31,9 +33,7 @@ pub struct Run {
     host: Host,
     namespaces: BTreeSet<String>,
     deadline: Instant,
-    lines: Receiver<String>,
-    said: String,
-    stdout: Option<JoinHandle<String>>,
+    listener: Listener,
 }
 
 impl Run {
@@ -50,23 +50,9 @@ impl Run {
         let token = format!("{}-{number}", std::process::id());
         command.env(TOKEN, &token).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
-        let mut stdout = child.stdout.take().unwrap();
-        let stdout = thread::spawn(move || {
-            let mut text = String::new();
-            stdout.read_to_string(&mut text).unwrap();
-            text
-        });
-        let stderr = BufReader::new(child.stderr.take().unwrap());
-        let (tell, lines) = channel();
-        thread::spawn(move || {
-            for line in stderr.lines() {
-                // A run that failed is not listened to any more.
-                let _ = tell.send(line.unwrap());
-            }
-        });
         let deadline = Instant::now() + BOUND;
-        let (namespaces, said, stdout) = (BTreeSet::new(), String::new(), Some(stdout));
-        Self { child, token, host, namespaces, deadline, lines, said, stdout }
+        let listener = Listener::of(&mut child);
+        Self { child, token, host, namespaces: BTreeSet::new(), deadline, listener }
     }
 
     /// The process that was started.
@@ -86,22 +72,9 @@ impl Run {
 
     /// Reads on until it says `word`.
     pub fn until(&mut self, word: &str) {
-        loop {
-            let left = self.deadline.saturating_duration_since(Instant::now());
-            match self.lines.recv_timeout(left) {
-                Ok(line) => {
-                    self.said.push_str(&line);
-                    self.said.push('\n');
-                    if line.contains(word) {
-                        self.note_namespaces();
-                        return;
-                    }
-                }
-                Err(RecvTimeoutError::Timeout) => self.fail(&format!("it never said `{word}`")),
-                Err(RecvTimeoutError::Disconnected) => {
-                    self.fail(&format!("it ended and never said `{word}`"));
-                }
-            }
+        match self.listener.until(word, self.deadline) {
+            Ok(_) => self.note_namespaces(),
+            Err(reason) => self.fail(&reason),
         }
     }
 
@@ -169,13 +142,9 @@ impl Run {
     #[track_caller]
     pub fn ends(mut self) -> Finished {
         let status = self.wait();
-        let stdout = self.stdout.take().map(|reader| reader.join().unwrap()).unwrap_or_default();
-        while let Ok(line) = self.lines.recv() {
-            self.said.push_str(&line);
-            self.said.push('\n');
-        }
+        let stdout = self.listener.stdout();
+        let stderr = self.listener.said(LAST_WORDS).to_owned();
         self.host.assert_unchanged(&self.token, &self.namespaces);
-        let stderr = std::mem::take(&mut self.said);
         Finished { code: status.code(), signal: status.signal(), stdout, stderr }
     }
 
@@ -203,11 +172,7 @@ impl Run {
 
     fn fail(&mut self, reason: &str) -> ! {
         self.kill_all();
-        while let Ok(line) = self.lines.recv_timeout(Duration::from_secs(2)) {
-            self.said.push_str(&line);
-            self.said.push('\n');
-        }
-        panic!("{reason}; it said:\n{}", self.said);
+        panic!("{reason}; it said:\n{}", self.listener.said(LAST_WORDS));
     }
 
     fn kill_all(&mut self) {
