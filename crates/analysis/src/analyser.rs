@@ -10,7 +10,7 @@ use crate::cell::{CellTrials, analyse_cell};
 use crate::result::{
     ANALYSIS_SCHEMA_VERSION, CellAnalysis, Metric, RunAnalysis, Settling, VoidTrial,
 };
-use crate::{diagnose, headline, ranking, settling};
+use crate::{compare, diagnose, headline, ranking, settling};
 
 /// Analyses a run whose records come one at a time, in any order. What a record holds of raw samples
 /// is not kept: a run of many trials needs little more memory than its analysis.
@@ -86,7 +86,8 @@ impl<'r> Analyser<'r> {
         let ranking = ranking::rank(&run.plan, &cells);
         let evidence = diagnose::Evidence { run, gathered: &gathered, cells: &cells };
         let findings = diagnose::findings(&evidence);
-        RunAnalysis {
+        let mut analysis = RunAnalysis {
+            variants: None,
             notice: headline::notice(run),
             schema_version: ANALYSIS_SCHEMA_VERSION,
             question: run.scenario.question.clone(),
@@ -99,7 +100,9 @@ impl<'r> Analyser<'r> {
             void_trials: gathered.void,
             cells,
             run: run.clone(),
-        }
+        };
+        analysis.variants = compare::variants(&analysis, &compare::Options::default());
+        analysis
     }
 }
 

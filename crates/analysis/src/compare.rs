@@ -17,6 +17,7 @@ pub mod series;
 mod simulated;
 mod step_down;
 mod verdict;
+mod within;
 pub mod words;
 
 use std::collections::BTreeMap;
@@ -27,6 +28,7 @@ use self::result::{
     COMPARISON_SCHEMA_VERSION, ComparedRow, DesignKind, RunComparison, Side, TestFacts,
 };
 use self::series::{Design, Pair, Settings};
+pub use self::within::variants;
 use crate::result::RunAnalysis;
 
 /// The level unless the user says otherwise.

@@ -16,6 +16,7 @@ use vioperf_model::sample::InterfaceFacts;
 use vioperf_model::scenario::{IpVersion, SwitchKind};
 use vioperf_model::workload::{Direction, Workload};
 
+use crate::compare::result::RunComparison;
 use crate::measure::Measure;
 
 pub use loads::{
@@ -37,6 +38,9 @@ pub struct RunAnalysis {
     pub question: String,
     /// The answer in plain sentences, the first one being the advice.
     pub headline: Vec<String>,
+    /// The variants beside each other; absent of a run without.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub variants: Option<RunComparison>,
     /// The paths that were compared, best first.
     pub ranking: Vec<Ranked>,
     /// Every cell, in the plan's order.

@@ -77,7 +77,7 @@ pub enum Command {
     Trend(TrendArgs),
     /// Write the trials of runs as one table, for DuckDB, pandas or a spreadsheet
     Export(ExportArgs),
-    /// Compare two stored runs: what is better or worse, beyond chance and by as much as matters
+    /// Compare two stored runs, or the variants of one: what is better or worse, beyond chance and by as much as matters
     Compare(CompareArgs),
     /// Manage the kernels that guests boot
     #[command(subcommand)]

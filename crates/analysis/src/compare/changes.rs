@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use serde::Serialize;
 use serde_json::Value;
 use vioperf_model::record::RunInfo;
 
@@ -52,20 +53,26 @@ fn facts(run: &RunInfo) -> Vec<(&'static str, Option<String>)> {
     ]
 }
 
-fn union(maps: [&BTreeMap<String, String>; 2]) -> Vec<String> {
+/// Keys of either, in alphabetical order.
+pub fn union(maps: [&BTreeMap<String, String>; 2]) -> Vec<String> {
     let mut keys: Vec<String> = maps.iter().flat_map(|map| map.keys().cloned()).collect();
     keys.sort_unstable();
     keys.dedup();
     keys
 }
 
-/// The scenario as dotted keys with their values.
 fn scenario(run: &RunInfo) -> BTreeMap<String, String> {
+    let mut keys = dotted(&run.scenario);
+    keys.retain(|key, _| !OF_NO_MATTER.contains(&key.as_str()));
+    keys
+}
+
+/// What is written in tables, as dotted keys with their values.
+pub fn dotted<T: Serialize>(tables: &T) -> BTreeMap<String, String> {
     let mut keys = BTreeMap::new();
-    if let Ok(value) = serde_json::to_value(&run.scenario) {
+    if let Ok(value) = serde_json::to_value(tables) {
         flatten("", &value, &mut keys);
     }
-    keys.retain(|key, _| !OF_NO_MATTER.contains(&key.as_str()));
     keys
 }
 

@@ -13,6 +13,8 @@ use crate::result::{CellAnalysis, Metric, RunAnalysis};
 pub struct Question<'a> {
     /// The cell.
     pub cell: String,
+    /// The variant that B is, where there are several.
+    pub variant: Option<String>,
     /// Whether no guest is in its path.
     pub is_baseline: bool,
     /// What is compared.
@@ -46,6 +48,7 @@ pub fn of_cell<'a>(
     let Some(cell) = a.or(b) else { return Vec::new() };
     let question = |metric: &'static ComparedMetric, pair: Result<Pair, String>| Question {
         cell: name.to_owned(),
+        variant: None,
         is_baseline: cell.is_baseline,
         metric,
         a: a.and_then(metric.read),

@@ -141,6 +141,9 @@ impl Verdict {
 pub struct ComparedRow {
     /// The cell; of variants what they share.
     pub cell: String,
+    /// The variant that B is, where there are several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub variant: Option<String>,
     /// Whether no guest is in its path.
     pub is_baseline: bool,
     /// The metric, as a path in a cell of `report --format json`.
@@ -170,6 +173,16 @@ pub struct ComparedRow {
     /// So many more blocks (of each run) of the same scatter would tell the smallest difference from
     /// none, where it is unclear.
     pub further_blocks: Option<usize>,
+}
+
+impl ComparedRow {
+    /// What it is about: the cell, and the variant where there are several.
+    pub fn name(&self) -> String {
+        match &self.variant {
+            Some(variant) => format!("{} {variant}", self.cell),
+            None => self.cell.clone(),
+        }
+    }
 }
 
 /// What a difference is told in.

@@ -21,6 +21,7 @@ pub fn row(
     let told = Told { metric, smallest };
     let mut row = ComparedRow {
         cell: question.cell.clone(),
+        variant: question.variant.clone(),
         is_baseline: question.is_baseline,
         metric: metric.name,
         title: metric.title,

@@ -102,7 +102,7 @@ fn named(rows: &[&ComparedRow]) -> String {
     largest.sort_by(|a, b| size(b).total_cmp(&size(a)));
     let name = |row: &&ComparedRow| {
         let difference = row.difference.map(|d| with_interval(&d, row.unit)).unwrap_or_default();
-        format!("{} {} {difference}", row.cell, row.title)
+        format!("{} {} {difference}", row.name(), row.title)
     };
     let mut names: Vec<String> = largest.iter().take(NAMED).map(name).collect();
     if rows.len() > NAMED {

@@ -12,12 +12,12 @@ use vioperf_model::units::Ratio;
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct CompareArgs {
-    /// The run that is compared with
+    /// The run that is compared with; alone: its variants are compared with their first
     #[arg(value_name = "RUN_A")]
     pub a: PathBuf,
     /// The run that is compared
     #[arg(value_name = "RUN_B")]
-    pub b: PathBuf,
+    pub b: Option<PathBuf>,
     /// What is compared: a metric's place in `report --format json`, `headline`, `cpu` (the host's per
     /// unit of work) or `p99`; may be given again [default: headline, cpu and p99]
     #[arg(long = "metric", value_name = "NAME", value_parser = Wanted::parse)]
@@ -42,8 +42,8 @@ pub struct CompareArgs {
 
 const AFTER_HELP: &str = "\
 A difference counts only if a permutation test tells it from chance at the level of --alpha, all rows
-together, and if it is as large as matters. It takes 5 blocks of each run at least; docs/statistics.md has
-the rest.
+together, and if it is as large as matters. It takes 5 blocks of each run at least, or 8 of one run with
+variants; docs/statistics.md has the rest.
 
 `--format github-action-benchmark` writes the rows in which more is better (its tool
 customBiggerIsBetter), `github-action-benchmark-smaller` the others (customSmallerIsBetter).";

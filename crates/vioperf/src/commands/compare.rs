@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::ExitCode;
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use vioperf_analysis::compare::result::RunComparison;
 use vioperf_analysis::compare::{self, Options};
 
@@ -13,13 +13,24 @@ use crate::exit::{self, Failure};
 use crate::output::Output;
 use crate::report::comparison::{benchmark, json, junit, markdown, terminal};
 
-/// Compares two stored runs.
+/// Compares two stored runs, or the variants of one.
 pub fn execute(args: &CompareArgs, output: &Output) -> Result<ExitCode, Failure> {
     let a = analysis_of(&args.a, output)?;
-    let b = analysis_of(&args.b, output)?;
-    let names = [&args.a, &args.b].map(|path| path.display().to_string());
-    let names = names.each_ref().map(String::as_str);
-    let comparison = compare::runs(names, &a, &b, &options(args));
+    let options = options(args);
+    let comparison = match &args.b {
+        Some(path) => {
+            let b = analysis_of(path, output)?;
+            let names = [&args.a, path].map(|path| path.display().to_string());
+            compare::runs(names.each_ref().map(String::as_str), &a, &b, &options)
+        }
+        None => compare::variants(&a, &options).ok_or_else(|| {
+            Failure::Usage(anyhow!(
+                "{} has no variants to compare; give a second run, or measure variants in one \
+                 (docs/scenarios.md)",
+                args.a.display()
+            ))
+        })?,
+    };
     let text = render(args, &comparison, output)?;
     match &args.output {
         Some(file) => fs::write(file, text)

@@ -5,4 +5,4 @@ pub mod json;
 pub mod junit;
 pub mod markdown;
 pub mod terminal;
-mod values;
+pub(super) mod values;

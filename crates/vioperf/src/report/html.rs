@@ -2,6 +2,7 @@
 //! a telephone and on paper.
 
 mod chart;
+mod comparison;
 mod latency;
 mod picture;
 mod search;
@@ -52,6 +53,9 @@ pub fn render(analysis: &RunAnalysis) -> String {
                         (two_machines(analysis))
                         (findings(&analysis.findings))
                     } @else {
+                        @if let Some(variants) = &analysis.variants {
+                            (comparison::section(variants))
+                        }
                         (ranking(analysis))
                         (findings(&analysis.findings))
                         (explanations(analysis))

@@ -6,6 +6,7 @@ use vioperf_analysis::wording::capitalised;
 use super::between;
 use super::columns::{self, Extra};
 use super::picture;
+use super::comparison;
 use super::provenance;
 use super::text::clean;
 use super::values::{self, Workload, headline_with_interval, interval, mean, whole, workloads};
@@ -20,6 +21,7 @@ pub fn render(analysis: &RunAnalysis) -> String {
         parts.extend(analysis.cells.iter().map(two_machines));
         parts.push(escape(&between::legend(analysis)) + "\n");
     } else {
+        parts.extend(analysis.variants.as_ref().map(comparison::markdown::section));
         parts.push(ranking(analysis));
         parts.extend(workloads(analysis).iter().map(workload));
         parts.push(explanations(analysis));

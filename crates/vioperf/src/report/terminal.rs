@@ -10,6 +10,7 @@ use vioperf_model::workload::{self, Direction};
 use super::between;
 use super::columns::{self, Extra, Place};
 use super::picture;
+use super::comparison;
 use super::provenance;
 use super::table::{self, Column, number, text};
 use super::text::{clean, clip, pad, width, wrap};
@@ -39,6 +40,8 @@ pub fn render(analysis: &RunAnalysis, wide: bool, colours: bool) -> String {
     if between::is_between(analysis) {
         parts.push(page.between());
     } else {
+        let variants = analysis.variants.as_ref();
+        parts.extend(variants.map(|variants| comparison::terminal::section(variants, colours)));
         parts.push(page.ranking());
         parts.extend(workloads(analysis).iter().map(|workload| page.workload(workload)));
         parts.push(page.legend());

@@ -29,7 +29,7 @@ pub fn render(comparison: &RunComparison, bigger_is_better: bool) -> serde_json:
 fn entry(row: &ComparedRow) -> Option<Entry> {
     let b = row.b?;
     Some(Entry {
-        name: format!("{} {}", row.cell, row.title),
+        name: format!("{} {}", row.name(), row.title),
         unit: row.unit,
         value: b.mean,
         range: b.half_width().map(|half| format!("± {half}")),

@@ -47,7 +47,7 @@ fn case(
     row: &ComparedRow,
     fails: &impl Fn(Verdict) -> bool,
 ) -> io::Result<()> {
-    let cell = clean(&row.cell);
+    let cell = clean(&row.name());
     let attributes = [("classname", cell.as_str()), ("name", row.metric)];
     let said = said(row);
     let case = writer.create_element("testcase").with_attributes(attributes);

@@ -3,7 +3,6 @@
 use vioperf_analysis::compare::result::{ComparedRow, RunComparison};
 use vioperf_analysis::wording::capitalised;
 
-use super::terminal::notes;
 use super::values::{self, Group};
 use crate::report::markdown::escape;
 
@@ -16,11 +15,7 @@ pub fn render(comparison: &RunComparison) -> String {
     parts.push(sides.concat());
     parts.extend(values::groups(comparison).iter().map(group));
     parts.push(escape(&values::legend(comparison)) + "\n");
-    let changes = values::changes(comparison);
-    if !changes.is_empty() {
-        let lines: String = changes.iter().map(|line| format!("- {}\n", escape(line))).collect();
-        parts.push(format!("### What else differs between the runs (A → B)\n\n{lines}"));
-    }
+    parts.extend(changes(comparison));
     if !comparison.doubts.is_empty() {
         let doubt = |doubt: &vioperf_analysis::result::Finding| {
             let [title, evidence, advice] =
@@ -31,6 +26,23 @@ pub fn render(comparison: &RunComparison) -> String {
         parts.push(format!("### Doubts\n\n{lines}"));
     }
     parts.join("\n")
+}
+
+/// The same as a part of a run's report, which says the rest.
+pub fn section(comparison: &RunComparison) -> String {
+    let mut parts = vec![format!("## {}\n", escape(&values::beside(comparison)))];
+    parts.push(escape(&comparison.summary.join(" ")) + "\n");
+    parts.extend(values::groups(comparison).iter().map(group));
+    parts.extend(changes(comparison));
+    parts.push(escape(&values::legend(comparison)) + "\n");
+    parts.join("\n")
+}
+
+fn changes(comparison: &RunComparison) -> Option<String> {
+    let changes = values::changes(comparison);
+    let lines: String = changes.iter().map(|line| format!("- {}\n", escape(line))).collect();
+    let title = values::changes_title(comparison);
+    (!changes.is_empty()).then(|| format!("### {title}\n\n{lines}"))
 }
 
 fn group(group: &Group<'_>) -> String {
@@ -54,7 +66,7 @@ fn group(group: &Group<'_>) -> String {
     };
     lines.extend(group.rows.iter().map(row));
     let mut text = lines.join("\n") + "\n";
-    for note in notes(group) {
+    for note in values::notes(group) {
         text.push_str(&format!("\n{}\n", escape(&note)));
     }
     text

@@ -2,8 +2,7 @@
 
 use vioperf_analysis::compare::result::{ComparedRow, RunComparison};
 use vioperf_analysis::result::Severity;
-use vioperf_analysis::wording::{self, capitalised};
-use vioperf_model::plan::CellId;
+use vioperf_analysis::wording::capitalised;
 
 use super::values::{self, Group};
 use crate::report::table::{self, number, text};
@@ -17,6 +16,16 @@ pub fn render(comparison: &RunComparison, colours: bool) -> String {
     let mut parts = vec![page.top()];
     parts.extend(values::groups(comparison).iter().map(|group| page.group(group)));
     parts.extend([page.legend(), page.changes(), page.doubts()]);
+    parts.retain(|part| !part.is_empty());
+    parts.join("\n")
+}
+
+/// The same as a part of a run's report, which says the rest.
+pub fn section(comparison: &RunComparison, colours: bool) -> String {
+    let page = Page { comparison, colours };
+    let mut parts = vec![page.variants()];
+    parts.extend(values::groups(comparison).iter().map(|group| page.group(group)));
+    parts.extend([page.changes(), page.legend()]);
     parts.retain(|part| !part.is_empty());
     parts.join("\n")
 }
@@ -61,6 +70,15 @@ impl Page<'_> {
         top
     }
 
+    fn variants(&self) -> String {
+        let title = wrap(&values::beside(self.comparison), COLUMNS, "", "  ");
+        let mut lines = self.style(STRONG, &title);
+        for sentence in &self.comparison.summary {
+            lines.push_str(&wrap(sentence, COLUMNS, "  ", "    "));
+        }
+        lines
+    }
+
     fn group(&self, group: &Group<'_>) -> String {
         let columns = [
             text("cell"),
@@ -86,7 +104,7 @@ impl Page<'_> {
             let stands_out = row.verdict.is_difference();
             lines.push_str(&if stands_out { self.style(STRONG, &line) } else { line });
         }
-        for note in notes(group) {
+        for note in values::notes(group) {
             lines.push_str(&self.style(FAINT, &wrap(&note, COLUMNS, "  ", "    ")));
         }
         lines
@@ -101,7 +119,8 @@ impl Page<'_> {
         if changes.is_empty() {
             return String::new();
         }
-        let mut lines = self.style(STRONG, "What else differs between the runs (A → B)\n");
+        let mut lines =
+            self.style(STRONG, &format!("{}\n", values::changes_title(self.comparison)));
         lines.extend(changes.iter().map(|change| wrap(change, COLUMNS, "  ", "    ")));
         lines
     }
@@ -117,21 +136,4 @@ impl Page<'_> {
         }
         lines
     }
-}
-
-/// Why rows say no more than they do: each reason with its cells.
-pub(super) fn notes(group: &Group<'_>) -> Vec<String> {
-    let mut reasons: Vec<(&str, Vec<(CellId, String)>)> = Vec::new();
-    for row in &group.rows {
-        let Some(reason) = row.reason.as_deref() else { continue };
-        let cell = (CellId(row.cell.clone()), String::new());
-        match reasons.iter_mut().find(|(known, _)| *known == reason) {
-            Some((_, cells)) => cells.push(cell),
-            None => reasons.push((reason, vec![cell])),
-        }
-    }
-    let note = |(reason, cells): (&str, Vec<(CellId, String)>)| {
-        format!("{}: {}.", wording::cells(&cells), reason)
-    };
-    reasons.into_iter().map(note).collect()
 }

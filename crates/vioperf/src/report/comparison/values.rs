@@ -6,7 +6,8 @@ use vioperf_analysis::compare::result::{
 };
 use vioperf_analysis::compare::words::{unit_of, with_interval};
 use vioperf_analysis::result::Summary;
-use vioperf_analysis::wording::{decimals, three_digits};
+use vioperf_analysis::wording::{self, decimals, three_digits};
+use vioperf_model::plan::CellId;
 
 use crate::report::values::NO_VALUE;
 
@@ -15,6 +16,8 @@ use crate::report::values::NO_VALUE;
 pub struct Group<'a> {
     /// The metric.
     pub metric: &'static str,
+    /// The variant that B is, where there are several.
+    pub variant: Option<&'a str>,
     /// Its name for people.
     pub title: &'static str,
     /// The unit that suits all rows, and by how much to divide.
@@ -27,10 +30,14 @@ pub struct Group<'a> {
 pub fn groups(comparison: &RunComparison) -> Vec<Group<'_>> {
     let mut groups: Vec<Group<'_>> = Vec::new();
     for row in &comparison.rows {
-        match groups.iter_mut().find(|group| group.metric == row.metric) {
+        match groups
+            .iter_mut()
+            .find(|g| g.metric == row.metric && g.variant == row.variant.as_deref())
+        {
             Some(group) => group.rows.push(row),
             None => groups.push(Group {
                 metric: row.metric,
+                variant: row.variant.as_deref(),
                 title: row.title,
                 unit: (row.unit, 1.0),
                 rows: vec![row],
@@ -62,7 +69,11 @@ impl Group<'_> {
             Some(DifferenceUnit::Unit) => format!("{} {}", row.smallest_difference, row.unit),
             _ => percent(row.smallest_difference),
         };
-        format!("{} ({}): {good} is better, {from} or more matters", self.title, self.unit.0)
+        let variant = self.variant.map_or_else(String::new, |variant| format!(", B is {variant}"));
+        format!(
+            "{} ({}){variant}: {good} is better, {from} or more matters",
+            self.title, self.unit.0
+        )
     }
 }
 
@@ -139,4 +150,34 @@ pub fn changes(comparison: &RunComparison) -> Vec<String> {
     let text = |value: &Option<String>| value.clone().unwrap_or_else(|| NO_VALUE.into());
     let changed = comparison.changed.iter();
     changed.map(|c| format!("{}: {} → {}", c.what, text(&c.a), text(&c.b))).collect()
+}
+
+/// Why rows say no more than they do: each reason with its cells.
+pub fn notes(group: &Group<'_>) -> Vec<String> {
+    let mut reasons: Vec<(&str, Vec<(CellId, String)>)> = Vec::new();
+    for row in &group.rows {
+        let Some(reason) = row.reason.as_deref() else { continue };
+        let cell = (CellId(row.cell.clone()), String::new());
+        match reasons.iter_mut().find(|(known, _)| *known == reason) {
+            Some((_, cells)) => cells.push(cell),
+            None => reasons.push((reason, vec![cell])),
+        }
+    }
+    let note = |(reason, cells): (&str, Vec<(CellId, String)>)| {
+        format!("{}: {}.", wording::cells(&cells), reason)
+    };
+    reasons.into_iter().map(note).collect()
+}
+
+/// What stands beside what, of variants.
+pub fn beside(comparison: &RunComparison) -> String {
+    format!("Variants: {} (B) beside {} (A)", comparison.b.name, comparison.a.name)
+}
+
+/// What [`changes`] are.
+pub fn changes_title(comparison: &RunComparison) -> &'static str {
+    match comparison.design {
+        DesignKind::Paired => "What the variants were given otherwise (A → B)",
+        DesignKind::Separate => "What else differs between the runs (A → B)",
+    }
 }
