@@ -3,6 +3,7 @@
 //! A difference counts only if a permutation test tells it from chance, all cells and metrics together,
 //! and if it is as large as matters. docs/statistics.md says how, and what was simulated.
 
+mod busy;
 mod changes;
 mod dependence;
 pub mod metric;
@@ -86,7 +87,8 @@ pub fn runs(
     let questions = questions::between(a, b, &options.metrics);
     let design = Design::Separate { a_first: questions::is_a_first(a, b, &questions) };
     let settings = options.settings(a.run.plan.seed ^ b.run.plan.seed);
-    let (rows, test) = answer(&questions, design, &settings, options);
+    let (mut rows, test) = answer(&questions, design, &settings, options);
+    busy::take_back(&mut rows, a, b);
     let side = |name: &str, run: &RunAnalysis| Side {
         name: name.to_owned(),
         started_at: run.run.started_at.clone(),

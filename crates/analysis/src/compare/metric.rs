@@ -71,6 +71,13 @@ pub struct ComparedMetric {
     pub read: fn(&CellAnalysis) -> Option<&Metric>,
 }
 
+impl ComparedMetric {
+    /// Whether it counts all that the host's cores do, whatever does it.
+    pub fn is_of_whole_host(&self) -> bool {
+        self.name == "host.busy_percent_of_core" || self.name.contains("service_demand.host")
+    }
+}
+
 /// The default of the smallest ratio that matters.
 pub const SMALLEST_RATIO: f64 = 0.03;
 
