@@ -125,6 +125,37 @@ fn what_matters_is_the_users_to_say() {
 }
 
 #[test]
+fn variants_of_one_run_are_compared_alone_and_in_every_report() {
+    let runs = Runs::new();
+    let variants = Synthetic::of_variants(8, &["before", "after"], |cell, block| {
+        let is_slower = cell.path_name() == "virtio" && cell.variant_name() == Some("after");
+        1e9 * (1.0 + 0.03 * f64::from(block)) * if is_slower { SLOWER } else { 1.0 }
+    });
+    write_run(&runs.folder.path().join("variants"), &variants);
+    let path = runs.path("variants");
+    let text = vioperf(&["compare", &path, "--fail-if=worse"]).failed_with(5, &[]).stdout;
+    assert!(text.starts_with("B is worse in "), "{text}");
+    let json = vioperf(&["compare", &path, "--format=json", "--metric=headline"]).succeeded();
+    let comparison: Value = serde_json::from_str(&json.stdout).unwrap();
+    assert_eq!(comparison["design"], "paired");
+    assert_eq!(
+        (rows(&comparison, "worse").len(), rows(&comparison, "no-difference").len()),
+        (4, 4)
+    );
+    for format in ["terminal", "markdown", "html"] {
+        let report = vioperf(&["report", &path, "--format", format]).succeeded().stdout;
+        assert!(report.contains("Variants: after (B) beside before (A)"), "{format}");
+    }
+    let report = vioperf(&["report", &path, "--format=json"]).succeeded().stdout;
+    let report: Value = serde_json::from_str(&report).unwrap();
+    assert!(!rows(&report["variants"], "worse").is_empty());
+    let schema = vioperf(&["schema", "report"]).succeeded().stdout;
+    let found = violations(&serde_json::from_str(&schema).unwrap(), &report);
+    assert!(found.is_empty(), "{found:#?}");
+    vioperf(&["compare", &runs.path("a")]).failed_with(2, &["has no variants", "second run"]);
+}
+
+#[test]
 fn too_few_blocks_are_told_as_such() {
     let runs = Runs::new();
     runs.store("short", 3, |_, _| 0.5);

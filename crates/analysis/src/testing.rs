@@ -18,7 +18,9 @@ use vioperf_model::sample::{
     CoreTicks, InterfaceCounters, InterfaceFacts, LoadCounters, NodeReport, QueueCounts, Sample,
     TcpCounters, ThreadTimes,
 };
-use vioperf_model::scenario::{Factors, Guest, Repeat, Scenario, Testbed};
+use vioperf_model::scenario::{
+    Factors, Guest, GuestChanges, Repeat, Scenario, Testbed, TestbedChanges, Variant,
+};
 use vioperf_model::units::TimeSpan;
 use vioperf_model::wire::{NodeIdentity, PROTOCOL_VERSION, Role};
 use vioperf_model::workload::{Direction, Workload, WorkloadKind};
@@ -124,7 +126,22 @@ impl Synthetic {
     /// A run of so many blocks with exactly the rate (bit/s) that each cell and block is given:
     /// virtio and e1000e.
     pub fn of_blocks(blocks: u32, bits_per_second: impl Fn(&Cell, u32) -> f64) -> Self {
+        Self::of_variants(blocks, &[], bits_per_second)
+    }
+
+    /// The same with variants of these names.
+    pub fn of_variants(
+        blocks: u32,
+        variants: &[&str],
+        bits_per_second: impl Fn(&Cell, u32) -> f64,
+    ) -> Self {
         let mut run = run_info(&["virtio", "e1000e"]);
+        let variant = |name: &&str| Variant {
+            name: (*name).to_owned(),
+            guest: GuestChanges::default(),
+            testbed: TestbedChanges::default(),
+        };
+        run.scenario.variants = variants.iter().map(variant).collect();
         run.hypervisor = Some(hypervisor(false));
         run.scenario.repeat.blocks = blocks;
         run.plan = Plan::new(&run.scenario, SEED);

@@ -170,3 +170,43 @@ fn too_few_blocks_and_missing_cells_are_never_no_difference() {
     let missing = verdicts(&comparison, Verdict::NotComparable);
     assert_eq!(missing, [(gone.id.0.as_str(), "receiver_bits_per_second")]);
 }
+
+/// Eight blocks in which the machine drifts by more than the second variant of virtio is slower.
+fn variants(names: &[&str]) -> RunAnalysis {
+    let synthetic = Synthetic::of_variants(8, names, |cell, block| {
+        let is_slower = cell.path_name() == "virtio" && cell.variant_name() == Some("slower");
+        let drift = 1.0 + 0.05 * f64::from(block);
+        let scatter = 0.004 * f64::from((block * 5 + cell.id.0.bytes().fold(0, |n, _| n + 1)) % 7);
+        1e9 * drift * (1.0 + scatter) * if is_slower { 0.95 } else { 1.0 }
+    });
+    analyse(&synthetic.run, &synthetic.trials)
+}
+
+#[test]
+fn variants_of_a_run_are_told_apart_whatever_the_machine_does_meanwhile() {
+    let run = variants(&["before", "slower"]);
+    let options = Options { metrics: vec![super::Wanted::Headline], ..Options::default() };
+    let comparison = super::variants(&run, &options).unwrap();
+    let worse = verdicts(&comparison, Verdict::Worse);
+    assert_eq!(worse.len(), 4, "{:?}", comparison.summary);
+    assert!(worse.iter().all(|(cell, _)| cell.starts_with("virtio/")));
+    // Four of e1000e; baselines are the same for both and are no rows.
+    assert_eq!(verdicts(&comparison, Verdict::NoDifference).len(), 4);
+    assert_eq!(comparison.rows.len(), 8);
+    assert_eq!((comparison.a.name.as_str(), comparison.b.name.as_str()), ("before", "slower"));
+    let shown = run.variants.as_ref().unwrap();
+    assert!(!verdicts(shown, Verdict::Worse).is_empty());
+}
+
+#[test]
+fn several_variants_are_each_set_beside_the_first_and_none_is_no_comparison() {
+    let run = variants(&["before", "same", "slower"]);
+    let comparison = run.variants.as_ref().unwrap();
+    for row in &comparison.rows {
+        let is_slower = row.variant.as_deref() == Some("slower") && row.cell.starts_with("virtio/");
+        assert_eq!(row.verdict.is_difference(), is_slower, "{row:?}");
+    }
+    assert_eq!(comparison.b.name, "same, slower");
+    assert!(variants(&[]).variants.is_none());
+    assert!(variants(&["alone"]).variants.is_none());
+}
