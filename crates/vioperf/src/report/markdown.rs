@@ -5,8 +5,8 @@ use vioperf_analysis::wording::capitalised;
 
 use super::between;
 use super::columns::{self, Extra};
-use super::picture;
 use super::comparison;
+use super::picture;
 use super::provenance;
 use super::text::clean;
 use super::values::{self, Workload, headline_with_interval, interval, mean, whole, workloads};

@@ -9,8 +9,8 @@ use vioperf_model::workload::{self, Direction};
 
 use super::between;
 use super::columns::{self, Extra, Place};
-use super::picture;
 use super::comparison;
+use super::picture;
 use super::provenance;
 use super::table::{self, Column, number, text};
 use super::text::{clean, clip, pad, width, wrap};
