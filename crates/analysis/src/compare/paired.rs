@@ -1,9 +1,9 @@
 //! A and B in one run: the signs of whole blocks are flipped.
 //!
-//! Inside a block the order of A and B is drawn, so without a difference each block's could as well
-//! have come out with the other sign, whatever the machine did meanwhile: drift, humps and
-//! dependence between blocks make no false alarm (Fisher, *The Design of Experiments*, 1935, section
-//! 21).
+//! Inside a block now A and now B comes first, so without a difference each block's could as well have
+//! come out with the other sign: what the machine does from block to block makes no false alarm
+//! (Fisher, *The Design of Experiments*, 1935, section 21). The test is exact where the order is drawn;
+//! docs/statistics.md tells by how much it is off where it alternates.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -26,7 +26,7 @@ pub struct Pair {
 /// How A and B were measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Design {
-    /// In one run, each block holding both in random order.
+    /// In one run, each block holding both, now one and now the other first.
     Paired,
     /// In two runs, one after the other.
     Separate {
