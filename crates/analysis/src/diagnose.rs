@@ -9,6 +9,7 @@ mod left_out;
 mod link_speed;
 mod loads;
 mod loss;
+mod machine_before;
 mod machine_busy;
 mod main_loop_saturated;
 mod never_measured;
@@ -65,6 +66,7 @@ const RULES: &[Rule] = &[
     trend::check,
     trend_within::check,
     dips::check,
+    machine_before::check,
     machine_busy::check,
     stolen::check,
     clocks::check,
@@ -175,7 +177,10 @@ mod tests {
     use super::*;
     use crate::analyse;
     use crate::testing::{Synthetic, with_flat_rate};
-    use vioperf_model::record::{Outcome, Place, RunEnd, RunEnding, SearchRecord, TrialRecord};
+    use vioperf_model::record::{
+        CoreFrequency, CoreTime, MachineLook, Outcome, Place, RunEnd, RunEnding, SearchRecord,
+        TrialRecord,
+    };
     use vioperf_model::workload::WorkloadKind;
 
     fn rules(run: &RunInfo, trials: &[TrialRecord]) -> Vec<String> {
@@ -230,6 +235,25 @@ mod tests {
             let load = s.trials[0].parties[0].report.load.get_or_insert_default();
             load.ended_early = Some("connection reset".into());
         });
+        let look = |busy_percent: f64, governor: &str| MachineLook {
+            cores: vec![CoreTime { busy_percent, ..CoreTime::default() }; 2],
+            frequencies: vec![CoreFrequency {
+                governor: governor.into(),
+                least_khz: Some(800_000),
+                most_khz: Some(3_000_000),
+                ..CoreFrequency::default()
+            }],
+            ..MachineLook::default()
+        };
+        has("machine-not-idle-before", &|s| {
+            s.run.machine_before = Some(look(20.0, "performance"));
+        });
+        has("frequency-scales", &|s| s.run.machine_before = Some(look(1.0, "powersave")));
+        let mut quiet = Synthetic::calm_kvm();
+        quiet.run.machine_before = Some(look(1.0, "performance"));
+        let found = rules(&quiet.run, &quiet.trials);
+        assert!(!found.contains(&"machine-not-idle-before".to_owned()), "{found:?}");
+        assert!(!found.contains(&"frequency-scales".to_owned()), "{found:?}");
         has("requests-not-sent", &|s| {
             let load = s.trials[0].parties[0].report.load.get_or_insert_default();
             load.not_sent = Some(7);

@@ -262,6 +262,7 @@ fn run_info(models: &[&str]) -> RunInfo {
         variant_hypervisors: [].into(),
         resumed: Vec::new(),
         calibration: None,
+        machine_before: None,
         ended: Some(RunEnd { at: "2026-01-02T03:09:00Z".into(), how: RunEnding::Completed }),
     }
 }

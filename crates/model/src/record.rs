@@ -48,6 +48,9 @@ pub struct RunInfo {
     /// The calibration of this machine that was stored when the run began; absent where there was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub calibration: Option<CalibrationCitation>,
+    /// What went on the machine just before, while vioperf did nothing; absent where nobody looked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machine_before: Option<MachineLook>,
     /// How the run ended; absent while it runs, and when it was killed.
     #[serde(default)]
     pub ended: Option<RunEnd>,
@@ -143,6 +146,52 @@ pub struct Sitting {
     /// What was no more as it was when the run began, each as a sentence.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<String>,
+}
+
+/// A look at a machine on which nothing of ours runs.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct MachineLook {
+    /// How long it took, in milliseconds.
+    pub took_ms: u64,
+    /// What each core did meanwhile.
+    pub cores: Vec<CoreTime>,
+    /// Context switches of all cores (`ctxt` of `/proc/stat`).
+    pub context_switches: u64,
+    /// The most threads that were found ready to run, the one that looked aside (`procs_running`).
+    pub runnable_at_most: u32,
+    /// Load averages of one, five and fifteen minutes.
+    pub load_averages: Vec<f64>,
+    /// How much later than asked for short sleeps ended: the median, in nanoseconds.
+    pub wake_up_late_median_ns: u64,
+    /// The latest, in nanoseconds.
+    pub wake_up_late_max_ns: u64,
+    /// Frequencies of the cores that tell them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub frequencies: Vec<CoreFrequency>,
+}
+
+/// How a core spent the time of a look.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CoreTime {
+    /// Not idle and not stolen, in percent.
+    pub busy_percent: f64,
+    /// Wanted to run but the hypervisor ran something else, in percent.
+    pub steal_percent: f64,
+}
+
+/// How fast a core may run: cpufreq.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CoreFrequency {
+    /// `scaling_governor`.
+    pub governor: String,
+    /// `scaling_cur_freq`, in kHz.
+    pub current_khz: Option<u64>,
+    /// `scaling_min_freq`, in kHz.
+    pub least_khz: Option<u64>,
+    /// `scaling_max_freq`, in kHz.
+    pub most_khz: Option<u64>,
+    /// How often it was throttled for its heat since boot (`core_throttle_count`).
+    pub throttled: Option<u64>,
 }
 
 /// How a run ended.

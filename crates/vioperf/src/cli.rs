@@ -112,7 +112,7 @@ pub struct ScenarioChanges {
     #[arg(long, value_name = "N")]
     pub blocks: Option<u32>,
     /// Measure until every cell's 95 % interval is no wider than this to either side, such as 2.5%
-    #[arg(long, value_name = "PERCENT")]
+    #[arg(long, value_name = "PERCENT", num_args = 0..=1, default_missing_value = "2.5%")]
     pub goal: Option<Ratio>,
     /// With a goal: passes at most
     #[arg(long, value_name = "N")]

@@ -222,6 +222,7 @@ impl<'a> Bench<'a> {
             variant_hypervisors,
             resumed: Vec::new(),
             calibration: None,
+            machine_before: None,
             ended: None,
         }
     }

@@ -9,7 +9,7 @@ use vioperf_analysis::calibration::cite;
 use vioperf_analysis::wording::count;
 use vioperf_lab::sandbox::{self, Entered, Sandbox};
 use vioperf_model::plan::{Costs, Plan};
-use vioperf_model::record::{LeftOut, RunEnd, RunEnding, RunInfo, SCHEMA_VERSION};
+use vioperf_model::record::{LeftOut, MachineLook, RunEnd, RunEnding, RunInfo, SCHEMA_VERSION};
 use vioperf_model::scenario::Scenario;
 
 use crate::calibrate::stored;
@@ -28,7 +28,7 @@ use crate::progress::{Recorder, RunClock, now};
 use crate::provenance::host_facts;
 use crate::resume::Resumed;
 use crate::store::{self, RunDirectory};
-use crate::{prepare, report};
+use crate::{machine_look, prepare, report};
 
 /// Everything that is settled before the lab is made.
 struct Prepared {
@@ -149,8 +149,17 @@ fn inside(
 ) -> Result<ExitCode, Failure> {
     let interrupt = Interrupt::listen().context("cannot listen for signals")?;
     sandbox.unblock_signals()?;
-    let session =
-        Session { sandbox, prepared, interrupt: &interrupt, started: Instant::now(), output };
+    let session = Session {
+        sandbox,
+        prepared,
+        interrupt: &interrupt,
+        started: Instant::now(),
+        output,
+        machine_before: match prepared.resumed {
+            Some(_) => None,
+            None => machine_look::look(Path::new("/")),
+        },
+    };
     if let Some(resumed) = &prepared.resumed {
         resumed.check_machine(&prepared.ingredients)?;
     }
@@ -175,6 +184,8 @@ struct Session<'a> {
     interrupt: &'a Interrupt,
     started: Instant,
     output: &'a Output,
+    /// What went on the machine before anything was made; of a run that is resumed it was seen before.
+    machine_before: Option<MachineLook>,
 }
 
 impl Session<'_> {
@@ -206,6 +217,7 @@ impl Session<'_> {
         let (directory, earlier) = match &self.prepared.resumed {
             None => {
                 info = run_info(self.prepared, &supply);
+                info.machine_before = self.machine_before.clone();
                 created = RunDirectory::create(&self.prepared.directory, &info)?;
                 (&created, &Earlier::default())
             }
@@ -272,6 +284,7 @@ fn run_info(prepared: &Prepared, supply: &GuestSupply) -> RunInfo {
         variant_hypervisors,
         resumed: Vec::new(),
         calibration: calibration.as_ref().map(cite),
+        machine_before: None,
         ended: None,
     }
 }

@@ -128,6 +128,7 @@ fn run_info(scenario: &Scenario, plan: &Plan) -> RunInfo {
         variant_hypervisors: [].into(),
         resumed: Vec::new(),
         calibration: None,
+        machine_before: None,
         ended: None,
     }
 }

@@ -35,6 +35,10 @@ const NODE_START: Duration = Duration::from_secs(10);
 /// How long after a guest's channel closed it may take until QEMU is seen to have ended.
 const DEATH_SHOWS: Duration = Duration::from_secs(1);
 
+/// How much longer the first load of an emulated guest warms up: QEMU has yet to translate the code that
+/// it takes, and the trial would be some 5 to 10 % slower than those behind it.
+const FRESH_GUEST_WARMUP: Duration = Duration::from_millis(400);
+
 /// Where trials happen.
 pub struct LabStage<'a> {
     /// The sandbox that the lab lives in.
@@ -122,7 +126,8 @@ impl Stage for LabStage<'_> {
             Ok(setup) => setup,
             Err(failed) => return Ok(void(failed, None, true)),
         };
-        match self.conduct(&mut standing, cell) {
+        let is_fresh = setup.as_ref().is_some_and(|setup| setup.origin != GuestOrigin::Reused);
+        match self.conduct(&mut standing, cell, is_fresh) {
             Ok((Measured { timeline, parties }, search)) => {
                 let end = match trial::fault_in(&parties) {
                     None => AttemptEnd::Completed,
@@ -197,11 +202,17 @@ impl LabStage<'_> {
         &self,
         standing: &mut Standing,
         cell: &Cell,
+        is_fresh: bool,
     ) -> Result<(Measured, Option<SearchRecord>), NodeError> {
         let (interrupt, output) = (self.interrupt, self.output);
         let mut nodes = Nodes { burn: self.burn, ..nodes(standing, cell) };
         if cell.workload.kind != WorkloadKind::RateSearch {
-            return Ok((trial::conduct(&mut nodes, &cell.workload, interrupt)?, None));
+            let mut workload = cell.workload.clone();
+            if is_fresh && self.supply.is_emulated() {
+                let warmup = workload.warmup.as_duration() + FRESH_GUEST_WARMUP;
+                workload.warmup = time_span(warmup);
+            }
+            return Ok((trial::conduct(&mut nodes, &workload, interrupt)?, None));
         }
         let mut prober = |load: &Workload, drain: Duration| {
             trial::conduct_and_drain(&mut nodes, load, drain, interrupt)

@@ -246,11 +246,11 @@ fn part(
     }
 }
 
-/// Some fifteen samples a trial, but not more than ten and not less than one a second: enough for
+/// Some fifteen samples a trial, but not more than twenty and not less than one a second: enough for
 /// a time course, too few to disturb a guest that is slow.
 fn sample_interval(workload: &Workload) -> TimeSpan {
     let interval = workload.duration.as_duration() / 15;
-    time_span(interval.clamp(Duration::from_millis(100), Duration::from_secs(1)))
+    time_span(interval.clamp(Duration::from_millis(50), Duration::from_secs(1)))
 }
 
 fn measure(workload: &Workload, interrupt: &Interrupt) -> Result<Timeline, NodeError> {
