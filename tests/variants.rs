@@ -30,7 +30,7 @@ fn guest(trial: &Value) -> Option<&Value> {
 }
 
 #[test]
-fn guests_are_what_their_variant_says_and_take_turns() {
+fn guests_are_what_their_variant_says_and_follow_each_other() {
     let world = World::new();
     let trials = run(
         &world,
@@ -54,8 +54,8 @@ fn guests_are_what_their_variant_says_and_take_turns() {
         order.push(is_plain);
     }
     assert_eq!(order.len(), 4);
-    assert_eq!((order[0], order[1]), (order[3], order[2]), "A B, then B A");
     assert_ne!(order[0], order[1]);
+    assert_ne!(order[2], order[3]);
     let report = world.vioperf(&["report", "run"]).succeeded().stdout;
     assert!(report.contains("virtio cut") && report.contains("virtio plain"), "{report}");
 }
@@ -95,7 +95,7 @@ fn what_no_device_and_no_driver_has_is_refused_before_anything_is_touched() {
 }
 
 #[test]
-fn the_plan_shows_the_turns() {
+fn the_plan_names_the_variants() {
     let shown = vioperf(&["plan", "nic-models", "--set=nic=e1000", "--variant=a", "--variant=b"]);
     let text = shown.succeeded().stdout;
     assert!(text.contains("e1000/a/1-stream/to-guest"), "{text}");

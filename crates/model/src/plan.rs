@@ -141,8 +141,8 @@ impl Plan {
         let cells = cells(scenario);
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         let groups = order::groups(&cells, scenario.guest.reuse == Reuse::Group);
-        let blocks = (0..scenario.repeat.blocks_at_most() as usize)
-            .map(|block| order::of_block(&groups, block, &mut random))
+        let blocks = (0..scenario.repeat.blocks_at_most())
+            .map(|_| order::of_block(&groups, &mut random))
             .collect();
         Self { seed, cells, blocks }
     }
@@ -433,9 +433,11 @@ mod tests {
     }
 
     #[test]
-    fn variants_follow_each_other_and_take_turns_in_being_first() {
+    fn variants_follow_each_other_and_each_comes_first() {
         for (reuse, loads) in [("group", 4), ("cell", 1), ("none", 1)] {
-            let plan = Plan::new(&with_variants(reuse), 5);
+            let mut scenario = with_variants(reuse);
+            scenario.repeat.blocks = 30;
+            let plan = Plan::new(&scenario, 5);
             let mut first = std::collections::BTreeMap::new();
             for (block, order) in plan.blocks.iter().enumerate() {
                 let cells: Vec<&Cell> = order.iter().map(|&index| &plan.cells[index]).collect();
@@ -457,7 +459,8 @@ mod tests {
             }
             assert_eq!(first.len(), 12);
             for firsts in first.values() {
-                assert!(firsts.windows(2).all(|pair| pair[0].1 != pair[1].1), "{firsts:?}");
+                let old = firsts.iter().filter(|(_, name)| *name == Some("old")).count();
+                assert!((5..=25).contains(&old), "{firsts:?}");
             }
         }
     }

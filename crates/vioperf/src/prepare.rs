@@ -2,11 +2,13 @@
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::Path;
+use std::time::Duration;
 
 use vioperf_analysis::wording::count;
 use vioperf_model::plan::{Costs, Plan};
 use vioperf_model::scenario::{Accel, Repeat, Scenario};
 use vioperf_model::scenario_file::Override;
+use vioperf_model::units::TimeSpan;
 use vioperf_model::workload::WorkloadKind;
 
 use crate::cli::ScenarioChanges;
@@ -66,6 +68,14 @@ pub fn likely_costs(accel: Accel) -> &'static Costs {
     if kvm { &Costs::KVM } else { &Costs::TCG }
 }
 
+/// How long a run takes, going by such costs: no longer than its budget, but for a block.
+pub fn estimate(scenario: &Scenario, plan: &Plan, costs: &Costs) -> Duration {
+    let whole = plan.estimate(scenario.guest.reuse, costs);
+    let blocks = u32::try_from(plan.blocks.len()).unwrap_or(u32::MAX).max(1);
+    let budget = scenario.repeat.budget.map_or(whole, TimeSpan::as_duration);
+    whole.min(budget.max(whole / blocks))
+}
+
 /// How an estimate is meant, before the number: what looks for something ends when it has found it.
 pub fn at_most(scenario: &Scenario) -> &'static str {
     let searches = scenario.workload.kind == WorkloadKind::RateSearch;
@@ -73,7 +83,7 @@ pub fn at_most(scenario: &Scenario) -> &'static str {
 }
 
 /// A duration as people say it.
-pub fn spoken(duration: std::time::Duration) -> String {
+pub fn spoken(duration: Duration) -> String {
     let seconds = duration.as_secs();
     match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
         (0, 0, s) => format!("{s} s"),

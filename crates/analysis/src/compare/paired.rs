@@ -2,8 +2,7 @@
 //!
 //! Inside a block now A and now B comes first, so without a difference each block's could as well have
 //! come out with the other sign: what the machine does from block to block makes no false alarm
-//! (Fisher, *The Design of Experiments*, 1935, section 21). The test is exact where the order is drawn;
-//! docs/statistics.md tells by how much it is off where it alternates.
+//! (Fisher, *The Design of Experiments*, 1935, section 21). The test is exact because the order is drawn.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -26,7 +26,7 @@ pub fn execute(args: &PlanArgs, output: &Output) -> Result<ExitCode, Failure> {
 fn describe(scenario: &Scenario, plan: &Plan) -> Result<String, std::fmt::Error> {
     let mut text = String::new();
     let costs = prepare::likely_costs(scenario.guest.accel);
-    let estimate = plan.estimate(scenario.guest.reuse, costs);
+    let estimate = prepare::estimate(scenario, plan, costs);
     let at_most = if scenario.repeat.goal.is_some() { "at most " } else { "" };
     let is_search = scenario.workload.kind == WorkloadKind::RateSearch;
     writeln!(text, "{}\n{}\n", scenario.name, scenario.question)?;

@@ -130,7 +130,7 @@ fn announce(scenario: &Scenario, plan: &Plan, costs: &Costs, output: &Output) {
         prepare::blocks(&scenario.repeat),
         count(plan.trial_count(), "trial"),
         prepare::at_most(scenario),
-        spoken(plan.estimate(scenario.guest.reuse, costs)),
+        spoken(prepare::estimate(scenario, plan, costs)),
         plan.seed,
     ));
 }

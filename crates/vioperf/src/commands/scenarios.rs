@@ -22,7 +22,7 @@ pub fn execute(args: &ScenariosArgs, output: &Output) -> Result<ExitCode, Failur
     let mut text = String::new();
     for scenario in scenarios {
         let plan = Plan::new(&scenario, 0);
-        let minutes = plan.estimate(scenario.guest.reuse, &Costs::TCG).as_secs_f64() / 60.0;
+        let minutes = prepare::estimate(&scenario, &plan, &Costs::TCG).as_secs_f64() / 60.0;
         writeln!(
             text,
             "{}\n  {}\n  {}, {}, about {minutes:.0} min\n",

@@ -289,16 +289,18 @@ impl<S: Stage, A: Audience, C: Clock> Schedule<'_, S, A, C> {
         failed_blocks.contains(&block) || failed_blocks.len() >= HOPELESS_AFTER_BLOCKS
     }
 
-    /// Whether a further block would end after the budget, going by the blocks so far.
+    /// Whether a further block would end after the budget, going by the trials so far and by the cells
+    /// that are left to measure.
     fn exceeds_budget(&self, block: usize) -> bool {
         let Some(budget) = self.repeat.budget else { return false };
         let elapsed = self.clock.elapsed();
-        let per_block = match u32::try_from(block) {
-            Ok(blocks) if blocks > 0 => elapsed / blocks,
+        let left = self.plan.cells.len().saturating_sub(self.cells_with_enough(block).len());
+        let next = match (u32::try_from(left), self.so_far.sequence) {
+            (Ok(left), trials) if trials > 0 => elapsed.saturating_mul(left) / trials,
             _ => self.block_estimate,
         };
         // The first block is always measured: a run without a result answers nothing.
-        block > 0 && elapsed + per_block > budget.as_duration()
+        block > 0 && elapsed + next > budget.as_duration()
     }
 
     fn interrupted(&self) -> Option<RunEnding> {
