@@ -211,6 +211,12 @@ pub struct Repeat {
 const MOST_BLOCKS: u32 = 20;
 
 impl Repeat {
+    /// Whether the number of passes depends on what is measured: a goal is given, and more passes are
+    /// allowed than have to be.
+    pub fn may_settle(&self) -> bool {
+        self.goal.is_some() && self.blocks < self.blocks_at_most()
+    }
+
     /// Passes over all cells at most.
     pub fn blocks_at_most(&self) -> u32 {
         match self.goal {

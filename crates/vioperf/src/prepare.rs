@@ -79,7 +79,7 @@ pub fn estimate(scenario: &Scenario, plan: &Plan, costs: &Costs) -> Duration {
 /// How an estimate is meant, before the number: what looks for something ends when it has found it.
 pub fn at_most(scenario: &Scenario) -> &'static str {
     let searches = scenario.workload.kind == WorkloadKind::RateSearch;
-    if searches || scenario.repeat.goal.is_some() { "at most " } else { "" }
+    if searches || scenario.repeat.may_settle() { "at most " } else { "" }
 }
 
 /// A duration as people say it.

@@ -27,7 +27,7 @@ fn describe(scenario: &Scenario, plan: &Plan) -> Result<String, std::fmt::Error>
     let mut text = String::new();
     let costs = prepare::likely_costs(scenario.guest.accel);
     let estimate = prepare::estimate(scenario, plan, costs);
-    let at_most = if scenario.repeat.goal.is_some() { "at most " } else { "" };
+    let at_most = if scenario.repeat.may_settle() { "at most " } else { "" };
     let is_search = scenario.workload.kind == WorkloadKind::RateSearch;
     writeln!(text, "{}\n{}\n", scenario.name, scenario.question)?;
     writeln!(

@@ -122,7 +122,7 @@ fn prepare_resumed(directory: &Path, args: &RunArgs, output: &Output) -> Result<
 }
 
 fn announce(scenario: &Scenario, plan: &Plan, costs: &Costs, output: &Output) {
-    let at_most = if scenario.repeat.goal.is_some() { "at most " } else { "" };
+    let at_most = if scenario.repeat.may_settle() { "at most " } else { "" };
     output.note(format_args!(
         "{}: {} x {} = {at_most}{}, {}about {} (seed {})",
         scenario.name,
@@ -247,7 +247,7 @@ impl Session<'_> {
                 output,
                 first_trial: None,
                 blocks,
-                may_settle: scenario.repeat.goal.is_some(),
+                may_settle: scenario.repeat.may_settle(),
             },
             clock: &RunClock { started, before: earlier.took() },
             interrupt: self.interrupt,
