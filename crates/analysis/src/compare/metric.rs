@@ -3,6 +3,7 @@
 use vioperf_model::suggest::nearest;
 use vioperf_model::workload::WorkloadKind;
 
+use crate::columns;
 use crate::measure::{Better, Measure, Unit};
 use crate::result::{CellAnalysis, Metric};
 use crate::wording;
@@ -67,11 +68,20 @@ pub struct ComparedMetric {
     /// The smallest difference that matters unless the user says otherwise: of a ratio 0.03 for 3 %, of
     /// a difference in the metric's unit.
     pub smallest_difference: f64,
-    /// The metric of a cell that has it.
-    pub read: fn(&CellAnalysis) -> Option<&Metric>,
+    /// The [`columns`] entry that it is read by.
+    column: &'static str,
 }
 
 impl ComparedMetric {
+    /// The metric of a cell that has it; a baseline has nothing that only a guest's path has.
+    pub fn read<'a>(&self, cell: &'a CellAnalysis) -> Option<&'a Metric> {
+        const OF_GUESTS: [&str; 2] = ["percent_of_baseline", "guest_ready_ms"];
+        if cell.is_baseline && OF_GUESTS.contains(&self.column) {
+            return None;
+        }
+        columns::named(self.column).and_then(|column| (column.read)(cell))
+    }
+
     /// Whether it counts all that the host's cores do, whatever does it.
     pub fn is_of_whole_host(&self) -> bool {
         self.name == "host.busy_percent_of_core" || self.name.contains("service_demand.host")
@@ -86,150 +96,186 @@ use MetricUnit::{Plain, Rate};
 
 const fn ratio(
     name: &'static str,
+    column: &'static str,
     title: &'static str,
     unit: MetricUnit,
     better: Better,
-    read: fn(&CellAnalysis) -> Option<&Metric>,
 ) -> ComparedMetric {
     let (scale, smallest_difference) = (Scale::Ratio, SMALLEST_RATIO);
-    ComparedMetric { name, title, unit, better, scale, smallest_difference, read }
+    ComparedMetric { name, title, unit, better, scale, smallest_difference, column }
 }
 
 const fn difference(
     name: &'static str,
+    column: &'static str,
     title: &'static str,
     unit: &'static str,
     smallest_difference: f64,
-    read: fn(&CellAnalysis) -> Option<&Metric>,
 ) -> ComparedMetric {
     let (unit, better, scale) = (Plain(unit), Lower, Scale::Difference);
-    ComparedMetric { name, title, unit, better, scale, smallest_difference, read }
+    ComparedMetric { name, title, unit, better, scale, smallest_difference, column }
 }
 
 macro_rules! percentile {
-    ($name:literal) => {
+    ($name:literal, $column:literal) => {
         ratio(
             concat!("transactions.latency.", $name),
+            $column,
             concat!("latency ", $name),
             Plain("µs"),
             Lower,
-            |cell| Some(&cell.transactions.as_ref()?.latency.percentile($name)?.us),
         )
     };
 }
 
 /// Every metric that can be compared.
 pub static METRICS: &[ComparedMetric] = &[
-    ratio("receiver_bits_per_second", "throughput", Rate(Unit::Bits), Higher, |cell| {
-        Some(&cell.receiver_bits_per_second)
-    }),
+    ratio(
+        "receiver_bits_per_second",
+        "receiver_bits_per_second",
+        "throughput",
+        Rate(Unit::Bits),
+        Higher,
+    ),
     ratio(
         "both_ways.to_guest_bits_per_second",
+        "to_guest_bits_per_second",
         "throughput to the guest",
         Rate(Unit::Bits),
         Higher,
-        |cell| Some(&cell.both_ways.as_ref()?.to_guest_bits_per_second),
     ),
     ratio(
         "both_ways.from_guest_bits_per_second",
+        "from_guest_bits_per_second",
         "throughput from the guest",
         Rate(Unit::Bits),
         Higher,
-        |cell| Some(&cell.both_ways.as_ref()?.from_guest_bits_per_second),
     ),
     ratio(
+        "background_bits_per_second",
         "background_bits_per_second",
         "background throughput",
         Rate(Unit::Bits),
         Higher,
-        |cell| cell.background_bits_per_second.as_ref(),
     ),
     ratio(
         "datagrams.received_per_second",
+        "datagrams_received_per_second",
         "datagrams received",
         Rate(Unit::Datagrams),
         Higher,
-        |cell| Some(&cell.datagrams.as_ref()?.received_per_second),
     ),
-    difference("datagrams.lost_percent", "loss", "% points", 0.5, |cell| {
-        Some(&cell.datagrams.as_ref()?.lost_percent)
-    }),
-    ratio("datagrams.jitter_us", "jitter", Plain("µs"), Lower, |cell| {
-        Some(&cell.datagrams.as_ref()?.jitter_us)
-    }),
+    difference("datagrams.lost_percent", "datagrams_lost_percent", "loss", "% points", 0.5),
+    ratio("datagrams.jitter_us", "jitter_us", "jitter", Plain("µs"), Lower),
     ratio(
         "rate_search.lower_bound_per_second",
+        "search_lower_bound_per_second",
         "datagrams within goal",
         Rate(Unit::Datagrams),
         Higher,
-        |cell| Some(&cell.rate_search.as_ref()?.lower_bound_per_second),
     ),
-    ratio("transactions.per_second", "transactions", Rate(Unit::Transactions), Higher, |cell| {
-        Some(&cell.transactions.as_ref()?.per_second)
-    }),
-    difference("transactions.timeouts", "timeouts", "in a trial", 1.0, |cell| {
-        Some(&cell.transactions.as_ref()?.timeouts)
-    }),
-    ratio("transactions.latency.mean_us", "mean latency", Plain("µs"), Lower, |cell| {
-        Some(&cell.transactions.as_ref()?.latency.mean_us)
-    }),
-    percentile!("p50"),
-    percentile!("p90"),
-    percentile!("p99"),
-    percentile!("p99.9"),
-    percentile!("p99.99"),
-    ratio("percent_of_baseline", "part of the baseline", Plain("%"), Higher, |cell| {
-        (!cell.is_baseline).then_some(&cell.percent_of_baseline)
-    }),
-    ratio("service_demand.host_us_per_kib", "host CPU", Plain("µs/KiB"), Lower, |cell| {
-        Some(&cell.service_demand.host_us_per_kib)
-    }),
-    ratio("service_demand.qemu_us_per_kib", "QEMU's CPU", Plain("µs/KiB"), Lower, |cell| {
-        Some(&cell.service_demand.qemu_us_per_kib)
-    }),
-    ratio("service_demand.guest_us_per_kib", "guest CPU", Plain("µs/KiB"), Lower, |cell| {
-        Some(&cell.service_demand.guest_us_per_kib)
-    }),
-    ratio("datagrams.service_demand.host_ns", "host CPU", Plain("ns each"), Lower, |cell| {
-        Some(&cell.datagrams.as_ref()?.service_demand.host_ns)
-    }),
-    ratio("datagrams.service_demand.qemu_ns", "QEMU's CPU", Plain("ns each"), Lower, |cell| {
-        Some(&cell.datagrams.as_ref()?.service_demand.qemu_ns)
-    }),
-    ratio("datagrams.service_demand.guest_ns", "guest CPU", Plain("ns each"), Lower, |cell| {
-        Some(&cell.datagrams.as_ref()?.service_demand.guest_ns)
-    }),
-    ratio("transactions.service_demand.host_us", "host CPU", Plain("µs each"), Lower, |cell| {
-        Some(&cell.transactions.as_ref()?.service_demand.host_us)
-    }),
-    ratio("transactions.service_demand.qemu_us", "QEMU's CPU", Plain("µs each"), Lower, |cell| {
-        Some(&cell.transactions.as_ref()?.service_demand.qemu_us)
-    }),
-    ratio("transactions.service_demand.guest_us", "guest CPU", Plain("µs each"), Lower, |cell| {
-        Some(&cell.transactions.as_ref()?.service_demand.guest_us)
-    }),
-    ratio("host.busy_percent_of_core", "host CPU, all", Plain("% of a core"), Lower, |cell| {
-        Some(&cell.host.busy_percent_of_core)
-    }),
-    ratio("guest.busy_percent_of_core", "guest CPU, all", Plain("% of a core"), Lower, |cell| {
-        Some(&cell.guest.as_ref()?.busy_percent_of_core)
-    }),
-    ratio("qemu.total_percent_of_core", "QEMU's CPU, all", Plain("% of a core"), Lower, |cell| {
-        Some(&cell.qemu.as_ref()?.total_percent_of_core)
-    }),
+    ratio(
+        "transactions.per_second",
+        "transactions_per_second",
+        "transactions",
+        Rate(Unit::Transactions),
+        Higher,
+    ),
+    difference("transactions.timeouts", "timeouts", "timeouts", "in a trial", 1.0),
+    ratio("transactions.latency.mean_us", "latency_mean_us", "mean latency", Plain("µs"), Lower),
+    percentile!("p50", "latency_p50_us"),
+    percentile!("p90", "latency_p90_us"),
+    percentile!("p99", "latency_p99_us"),
+    percentile!("p99.9", "latency_p99_9_us"),
+    percentile!("p99.99", "latency_p99_99_us"),
+    ratio("percent_of_baseline", "percent_of_baseline", "part of the baseline", Plain("%"), Higher),
+    ratio("service_demand.host_us_per_kib", "host_us_per_kib", "host CPU", Plain("µs/KiB"), Lower),
+    ratio(
+        "service_demand.qemu_us_per_kib",
+        "qemu_us_per_kib",
+        "QEMU's CPU",
+        Plain("µs/KiB"),
+        Lower,
+    ),
+    ratio(
+        "service_demand.guest_us_per_kib",
+        "guest_us_per_kib",
+        "guest CPU",
+        Plain("µs/KiB"),
+        Lower,
+    ),
+    ratio(
+        "datagrams.service_demand.host_ns",
+        "host_ns_per_datagram",
+        "host CPU",
+        Plain("ns each"),
+        Lower,
+    ),
+    ratio(
+        "datagrams.service_demand.qemu_ns",
+        "qemu_ns_per_datagram",
+        "QEMU's CPU",
+        Plain("ns each"),
+        Lower,
+    ),
+    ratio(
+        "datagrams.service_demand.guest_ns",
+        "guest_ns_per_datagram",
+        "guest CPU",
+        Plain("ns each"),
+        Lower,
+    ),
+    ratio(
+        "transactions.service_demand.host_us",
+        "host_us_per_transaction",
+        "host CPU",
+        Plain("µs each"),
+        Lower,
+    ),
+    ratio(
+        "transactions.service_demand.qemu_us",
+        "qemu_us_per_transaction",
+        "QEMU's CPU",
+        Plain("µs each"),
+        Lower,
+    ),
+    ratio(
+        "transactions.service_demand.guest_us",
+        "guest_us_per_transaction",
+        "guest CPU",
+        Plain("µs each"),
+        Lower,
+    ),
+    ratio(
+        "host.busy_percent_of_core",
+        "host_busy_percent_of_core",
+        "host CPU, all",
+        Plain("% of a core"),
+        Lower,
+    ),
+    ratio(
+        "guest.busy_percent_of_core",
+        "guest_busy_percent_of_core",
+        "guest CPU, all",
+        Plain("% of a core"),
+        Lower,
+    ),
+    ratio(
+        "qemu.total_percent_of_core",
+        "qemu_percent_of_core",
+        "QEMU's CPU, all",
+        Plain("% of a core"),
+        Lower,
+    ),
     difference(
         "retransmissions.per_million_segments_sent",
+        "retransmitted_per_million_segments",
         "sent again",
         "of a million",
         1_000.0,
-        |cell| Some(&cell.retransmissions.per_million_segments_sent),
     ),
-    ratio("tcp.rtt_us", "round-trip time", Plain("µs"), Lower, |cell| {
-        Some(&cell.tcp.as_ref()?.rtt_us)
-    }),
-    ratio("guest_ready_ms", "guest ready", Plain("ms"), Lower, |cell| {
-        (!cell.is_baseline).then_some(&cell.guest_ready_ms)
-    }),
+    ratio("tcp.rtt_us", "tcp_rtt_us", "round-trip time", Plain("µs"), Lower),
+    ratio("guest_ready_ms", "guest_ready_ms", "guest ready", Plain("ms"), Lower),
 ];
 
 /// Short names of what suits each kind of load.
@@ -296,14 +342,14 @@ impl Wanted {
             Self::Cpu => {
                 let [host, ..] = (cell.measure().demand)(cell)?;
                 let of = |metric: &&ComparedMetric| {
-                    (metric.read)(cell).is_some_and(|read| std::ptr::eq(read, host))
+                    metric.read(cell).is_some_and(|read| std::ptr::eq(read, host))
                 };
                 METRICS.iter().find(of)?
             }
             Self::P99 => by_name("transactions.latency.p99")?,
             Self::Named(at) => METRICS.get(at)?,
         };
-        (found.read)(cell).map(|_| found)
+        found.read(cell).map(|_| found)
     }
 }
 
@@ -324,6 +370,7 @@ mod tests {
     fn names_are_unique_and_read_back() {
         let names: BTreeSet<&str> = METRICS.iter().map(|metric| metric.name).collect();
         assert_eq!(names.len(), METRICS.len());
+        assert!(METRICS.iter().all(|metric| columns::named(metric.column).is_some()));
         for (at, metric) in METRICS.iter().enumerate() {
             assert_eq!(Wanted::parse(metric.name), Ok(Wanted::Named(at)));
         }
@@ -348,7 +395,7 @@ mod tests {
                 assert!(Wanted::Cpu.of(cell).is_some(), "{}", cell.id);
                 let json = serde_json::to_value(cell).unwrap();
                 for metric in METRICS {
-                    let Some(read) = (metric.read)(cell) else { continue };
+                    let Some(read) = metric.read(cell) else { continue };
                     if metric.name.starts_with("transactions.latency.p") {
                         continue;
                     }

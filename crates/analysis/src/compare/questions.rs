@@ -51,8 +51,8 @@ pub fn of_cell<'a>(
         variant: None,
         is_baseline: cell.is_baseline,
         metric,
-        a: a.and_then(metric.read),
-        b: b.and_then(metric.read),
+        a: a.and_then(|cell| metric.read(cell)),
+        b: b.and_then(|cell| metric.read(cell)),
         pair,
     };
     let (Some(of_a), Some(of_b)) = (a, b) else {
@@ -72,7 +72,7 @@ pub fn of_cell<'a>(
             asked.push(question(metric, Err(why)));
             continue;
         }
-        let (Some(in_a), Some(in_b)) = ((metric.read)(of_a), (metric.read)(of_b)) else { continue };
+        let (Some(in_a), Some(in_b)) = (metric.read(of_a), metric.read(of_b)) else { continue };
         // A baseline has no guest to tell anything of: that is no news.
         if !cell.is_baseline || !in_a.values.is_empty() || !in_b.values.is_empty() {
             asked.push(question(metric, pair(metric.scale, in_a, in_b)));
