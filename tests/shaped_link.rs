@@ -4,6 +4,7 @@
 mod support;
 
 use serde_json::Value;
+use support::tries::in_one_of_three;
 use support::world::World;
 use support::{vioperf, write};
 
@@ -41,13 +42,16 @@ fn received(options: &[&str]) -> Vec<(String, f64)> {
     cells.iter().map(rate).collect()
 }
 
+/// More than the link carries never arrives; less does where the machine is elsewhere for a while.
 fn assert_share(options: &[&str], share: f64) {
-    let cells = received(options);
-    assert_eq!(cells.len(), 2, "one cell a direction: {cells:?}");
-    for (cell, rate) in cells {
-        let of_expected = rate / (RATE * share);
-        assert!((0.97..1.03).contains(&of_expected), "{cell}: {rate} bit/s");
-    }
+    in_one_of_three(|| {
+        let cells = received(options);
+        assert_eq!(cells.len(), 2, "one cell a direction: {cells:?}");
+        let of_expected = cells.iter().map(|(_, rate)| rate / (RATE * share));
+        assert!(of_expected.clone().all(|part| part < 1.03), "{cells:?}");
+        let met = of_expected.clone().all(|part| part > 0.97);
+        if met { Ok(()) } else { Err(format!("{cells:?}")) }
+    });
 }
 
 #[test]

@@ -8,6 +8,7 @@ pub mod mounts;
 pub mod running;
 pub mod schema;
 pub mod traces;
+pub mod tries;
 pub mod world;
 
 use std::os::unix::process::ExitStatusExt;

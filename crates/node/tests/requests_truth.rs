@@ -197,15 +197,22 @@ fn planted_losses_are_exactly_the_time_outs() {
         |number| if number % 5 == 0 && number <= 15 { Fate::Drop } else { Fate::Pass };
     for options in [json!({}), json!({ "outstanding": 3 }), json!({ "requests_per_second": 500 })] {
         let time = Duration::from_millis(2500);
-        let (asked, answered, lost) = through_proxy(&options, time, every_fifth, every_fifth);
-        let load = asked.load.as_ref().unwrap();
-        assert_eq!((load.timeouts, lost), (Some(6), 6), "{options}");
-        assert_eq!(load.ended_early, None);
-        assert_eq!(count_above(latency(&asked), 0), transactions(&asked));
-        // The three lost responses were answered, the three lost requests never arrived.
-        let answered = transactions(&answered);
-        let known = transactions(&asked) + 3;
-        assert!(answered >= known && answered <= known + 60, "{options}: {answered} {known}");
+        nodes::in_one_of_three(|| {
+            let (asked, answered, lost) = through_proxy(&options, time, every_fifth, every_fifth);
+            let load = asked.load.as_ref().unwrap();
+            assert_eq!(lost, 6, "{options}");
+            assert_eq!(load.ended_early, None);
+            assert_eq!(count_above(latency(&asked), 0), transactions(&asked));
+            // The three lost responses were answered, the three lost requests never arrived.
+            let answered = transactions(&answered);
+            let known = transactions(&asked) + 3;
+            let told = format!("{options}: {:?} timeouts, {answered} {known}", load.timeouts);
+            assert!(load.timeouts >= Some(6) && answered >= known, "{told}");
+            // A machine that stood still for longer than the time that an answer is waited for adds
+            // its own.
+            let exact = load.timeouts == Some(6) && answered <= known + 60;
+            if exact { Ok(()) } else { Err(told) }
+        });
     }
 }
 
