@@ -11,7 +11,14 @@ use support::world::World;
 
 fn run(options: &[&str]) -> (Vec<Value>, Value) {
     let world = World::new();
-    let common = ["--blocks=1", "--seed=3", "--set=nic=virtio", "--set=warmup=100ms", "--out=run"];
+    let common = [
+        "--set=undisturbed=false",
+        "--blocks=1",
+        "--seed=3",
+        "--set=nic=virtio",
+        "--set=warmup=100ms",
+        "--out=run",
+    ];
     let arguments: Vec<&str> = ["run"].iter().chain(options).chain(&common).copied().collect();
     world.vioperf(&arguments).succeeded();
     let trials = fs::read_to_string(world.path("here/run/trials.jsonl")).unwrap();

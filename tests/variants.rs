@@ -9,12 +9,13 @@ use serde_json::Value;
 use support::vioperf;
 use support::world::World;
 
-const SMALL: [&str; 5] = [
+const SMALL: [&str; 6] = [
     "--set=nic=virtio",
     "--set=streams=1",
     "--set=direction=to-guest",
     "--set=duration=300ms",
     "--set=warmup=100ms",
+    "--set=undisturbed=false",
 ];
 
 fn run(world: &World, options: &[&str]) -> Vec<Value> {

@@ -30,8 +30,10 @@ use crate::window::{Absent, Reading};
 pub struct CellTrials {
     /// What was derived of those that count, in the order of blocks once they are sorted.
     pub completed: Vec<TrialReadings>,
-    /// How many do not count.
+    /// How many came to nothing.
     pub void: u32,
+    /// How many were measured again, as others used the physical cores.
+    pub disturbed: u32,
     /// The transactions of all trials that count.
     latency: Latency,
     /// The interfaces under test, each with the trial that it was first seen in.
@@ -44,8 +46,13 @@ type TrialOrder = (u32, u32);
 impl CellTrials {
     /// Takes a trial of the cell, which has that load.
     pub fn add(&mut self, trial: &TrialRecord, workload: &Workload) {
-        if matches!(trial.outcome, Outcome::Void { .. }) {
-            self.void = self.void.saturating_add(1);
+        let left_out = match trial.outcome {
+            Outcome::Completed => None,
+            Outcome::Disturbed => Some(&mut self.disturbed),
+            Outcome::Void { .. } => Some(&mut self.void),
+        };
+        if let Some(count) = left_out {
+            *count = count.saturating_add(1);
             return;
         }
         self.completed.push(TrialReadings::of(trial, workload));
@@ -397,7 +404,7 @@ pub fn analyse_cell(
         workload: cell.workload.clone(),
         headline_metric: Measure::of(kind).metric,
         settling: None,
-        trials: TrialCounts { planned, completed, void: trials.void },
+        trials: TrialCounts { planned, completed, void: trials.void, disturbed: trials.disturbed },
         receiver_bits_per_second: trials.metric(|r| &r.receiver_bits_per_second),
         both_ways: (cell.workload.direction == Direction::Both).then(|| BothWays {
             to_guest_bits_per_second: trials.metric(|r| &r.to_guest_bits_per_second),

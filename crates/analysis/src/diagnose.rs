@@ -4,6 +4,7 @@ mod budget;
 mod clocks;
 mod dips;
 mod disagreement;
+mod disturbed;
 mod emulation;
 mod left_out;
 mod link_speed;
@@ -69,6 +70,7 @@ const RULES: &[Rule] = &[
     machine_before::check,
     machine_busy::check,
     stolen::check,
+    disturbed::check,
     clocks::check,
     disagreement::check,
     loss::check,

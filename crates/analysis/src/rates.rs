@@ -22,6 +22,8 @@ use crate::window::{Absent, Reading, Window, percent};
 pub struct TrialReadings {
     /// Position in the run.
     pub sequence: u32,
+    /// How many times longer than at its best a core took for known work, at the worse end.
+    pub core_slowdown: Option<f64>,
     /// The block.
     pub block: u32,
     /// What the load is measured by.
@@ -154,6 +156,7 @@ impl TrialReadings {
         let first = &flows[0];
         Self {
             sequence: trial.sequence,
+            core_slowdown: trial.core_speed.map(|speed| speed.slowdown()),
             block: trial.block,
             sender_bits_per_second: total(&flows, |flow| flow.sender.rate(Unit::Bits)),
             cpu_seconds_per_unit: [

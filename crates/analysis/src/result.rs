@@ -274,8 +274,10 @@ pub struct TrialCounts {
     pub planned: u32,
     /// That count.
     pub completed: u32,
-    /// That do not.
+    /// That came to nothing.
     pub void: u32,
+    /// That were measured again, as others used the physical cores meanwhile.
+    pub disturbed: u32,
 }
 
 /// How busy a machine was. 100 percent are one core.

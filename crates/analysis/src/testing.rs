@@ -260,6 +260,8 @@ fn run_info(models: &[&str]) -> RunInfo {
         host: host_facts(),
         hypervisor: None,
         variant_hypervisors: [].into(),
+        placement: None,
+        variant_placements: [].into(),
         resumed: Vec::new(),
         calibration: None,
         machine_before: None,
@@ -322,6 +324,7 @@ fn trial(cell: &Cell, block: u32, sequence: u32, course: &Course) -> TrialRecord
         ended_after_ms: Some(u64::from(sequence) * 3_000 + 2_900),
         outcome: Outcome::Completed,
         guest: (!cell.is_baseline()).then_some(GuestSetup { origin, ready_ms: Some(1_200) }),
+        core_speed: None,
         timeline: Some(Timeline {
             started_ns: START_NS,
             measured_from_ns: START_NS + 3 * SAMPLE_NS,

@@ -305,6 +305,7 @@ impl Rows {
             guest_origin: trial.guest.as_ref().map(|guest| guest.origin),
             void_reason: match &trial.outcome {
                 Outcome::Completed => None,
+                Outcome::Disturbed => Some("others used the physical cores".to_owned()),
                 Outcome::Void { reason, .. } => Some(reason.clone()),
             },
         });

@@ -4,11 +4,13 @@ use std::io;
 use std::os::unix::net::UnixStream;
 
 use nix::unistd::Pid;
+use vioperf_model::record::CorePlacement;
 use vioperf_model::scenario::SwitchKind;
 use vioperf_model::units::BitRate;
 use vioperf_netlink::{Mac, NamespaceRef, NetlinkError, Socket};
 
 use crate::namespace::{self, Place, Process, ProcessCommand, SpawnError};
+use crate::placement::{self, PlacementError};
 use crate::qemu::{
     BootImage, Booted, Guest, GuestError, GuestSource, Hypervisor, NicSpec, Shape, guest, snapshot,
 };
@@ -29,6 +31,8 @@ pub struct LabSpec {
     pub mtu: u32,
     /// Rate that the link of the peer is held to, each way; none leaves it as fast as it goes.
     pub rate: Option<BitRate>,
+    /// Which cores its threads are held to; none leaves them to the scheduler.
+    pub placement: Option<CorePlacement>,
     /// The far end of every load, in a namespace of its own.
     pub peer: ProcessCommand,
     /// The other end of the baseline, in a namespace of its own.
@@ -49,6 +53,7 @@ pub struct Lab {
     switch: Box<dyn Switch>,
     socket: Socket,
     mtu: u32,
+    placement: Option<CorePlacement>,
     taps: u32,
 }
 
@@ -97,6 +102,9 @@ pub enum LabError {
     /// A guest did not start.
     #[error(transparent)]
     Guest(#[from] Box<GuestError>),
+    /// Threads could not be placed.
+    #[error(transparent)]
+    Placement(#[from] PlacementError),
     /// A channel could not be made.
     #[error("lab: {0}")]
     Io(#[from] io::Error),
@@ -113,7 +121,8 @@ impl Lab {
         switch.validate(&mut socket)?;
         match Self::assemble(sandbox, spec, &mut *switch, &mut socket) {
             Ok((peer, second, observer)) => {
-                Ok(Self { peer, second, observer, switch, socket, mtu: spec.mtu, taps: 0 })
+                let (mtu, placement) = (spec.mtu, spec.placement.clone());
+                Ok(Self { peer, second, observer, switch, socket, mtu, placement, taps: 0 })
             }
             Err(error) => {
                 // The first error is the one to tell; the namespace takes what is left.
@@ -144,6 +153,12 @@ impl Lab {
         };
         let peer = endpoint("peer", &spec.peer, 1)?;
         let second = endpoint("second", &spec.second, 2)?;
+        if let Some(CorePlacement { near, others }) = &spec.placement {
+            for (endpoint, cores) in [(&peer, others), (&second, near)] {
+                let process = &endpoint.process;
+                placement::place_process(process.name(), process.pid(), cores)?;
+            }
+        }
         if let Some(rate) = spec.rate {
             let there = NamespaceRef::Pid(peer.process.pid());
             shaped_link::shape(socket, &peer.port, there, &peer.interface, rate)?;
@@ -181,7 +196,18 @@ impl Lab {
         self.taps = self.taps.wrapping_add(1);
         let tap = Tap::create(&format!("tap{number}"), nic.queues)?;
         self.switch.attach_tap(&mut self.socket, &tap, nic.mtu)?;
-        Ok(guest::start(source, nic, tap, mac_of(Kind::Guest, number))?)
+        let mut guest = guest::start(source, nic, tap, mac_of(Kind::Guest, number))?;
+        if let Some(placement) = &self.placement {
+            let virtual_cpus = guest.virtual_cpu_threads()?;
+            placement::place_guest(guest.qemu_pid(), &virtual_cpus, placement)?;
+        }
+        Ok(guest)
+    }
+
+    /// Which cores its threads are held to, if they are.
+    #[must_use]
+    pub fn placement(&self) -> Option<&CorePlacement> {
+        self.placement.as_ref()
     }
 
     /// MTU of the switch, in bytes.

@@ -12,6 +12,7 @@ pub mod initramfs;
 pub mod kernel;
 pub mod namespace;
 pub mod packet_filter;
+pub mod placement;
 pub mod preflight;
 pub mod qemu;
 pub mod sandbox;

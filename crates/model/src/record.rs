@@ -42,6 +42,12 @@ pub struct RunInfo {
     /// The same of each variant, where the scenario has some.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub variant_hypervisors: BTreeMap<String, HypervisorFacts>,
+    /// Which of the host's cores the lab's threads were held to; absent where the scheduler was free.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub placement: Option<CorePlacement>,
+    /// The same of each variant, where the scenario has some.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub variant_placements: BTreeMap<String, CorePlacement>,
     /// Every time that it was resumed, the first first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub resumed: Vec<Sitting>,
@@ -251,6 +257,9 @@ pub struct TrialRecord {
     pub outcome: Outcome,
     /// How the guest came about; absent for a baseline.
     pub guest: Option<GuestSetup>,
+    /// How fast the host's cores were at either end of it; absent where nobody looked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub core_speed: Option<CoreSpeed>,
     /// When the load was measured; absent when it never was.
     pub timeline: Option<Timeline>,
     /// What each party saw; in a rate search, during the probe that [`SearchRecord::shown_probe`] names.
@@ -302,6 +311,9 @@ pub struct Probe {
 pub enum Outcome {
     /// It counts.
     Completed,
+    /// It does not: others used the physical cores just before or just after it, and it was measured
+    /// again. What it measured has no part in that.
+    Disturbed,
     /// It does not.
     Void {
         /// Why, for a person.
@@ -315,6 +327,32 @@ pub enum Outcome {
     },
 }
 
+/// A core that takes so many times longer than at its best is shared with somebody at this moment.
+pub const DISTURBED_SLOWDOWN: f64 = 1.25;
+
+/// How fast the host's cores were around a trial, while nothing of vioperf ran: known work, timed.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CoreSpeed {
+    /// How many times longer than at its best the slowest core took just before.
+    pub slowdown_before: f64,
+    /// The same just after; absent where the trial did not come that far.
+    pub slowdown_after: Option<f64>,
+    /// How long was waited for the cores to be at their best, in milliseconds.
+    pub waited_ms: u64,
+}
+
+impl CoreSpeed {
+    /// How many times longer at worst.
+    pub fn slowdown(&self) -> f64 {
+        self.slowdown_before.max(self.slowdown_after.unwrap_or(1.0))
+    }
+
+    /// Whether somebody else used the cores at either end.
+    pub fn is_disturbed(&self) -> bool {
+        self.slowdown() >= DISTURBED_SLOWDOWN
+    }
+}
+
 /// How a trial's guest came about.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GuestSetup {
@@ -322,6 +360,16 @@ pub struct GuestSetup {
     pub origin: GuestOrigin,
     /// From starting QEMU until the guest's NIC had a carrier, in milliseconds; absent when reused.
     pub ready_ms: Option<u64>,
+}
+
+/// Which of the host's cores the threads of a lab were held to.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+pub struct CorePlacement {
+    /// The guest's virtual CPUs, each a core as long as there are any; of a baseline the second
+    /// namespace.
+    pub near: Vec<u16>,
+    /// The peer, and of QEMU and vhost all that is no virtual CPU.
+    pub others: Vec<u16>,
 }
 
 /// How a guest came about.

@@ -18,6 +18,8 @@ use crate::workload::{Background, Direction, Receivers, Transport, Workload, Wor
 pub use guest::{Accel, DeviceOption, Guest, GuestChanges, Reuse};
 pub use variants::{TestbedChanges, Variant};
 
+use variants::is_default;
+
 /// A whole scenario.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -57,6 +59,9 @@ pub struct Testbed {
     /// header on. Absent: as fast as it goes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<BitRate>,
+    /// Which cores the lab's threads run on.
+    #[serde(skip_serializing_if = "is_default")]
+    pub placement: Placement,
     /// Which Internet protocol carries the load.
     pub ip: IpVersion,
     /// The machine at the other end, where `vioperf serve` runs (`vioperf test` writes it): then there
@@ -72,6 +77,7 @@ impl Default for Testbed {
             switch: SwitchKind::Bridge,
             mtu: 1500,
             rate: None,
+            placement: Placement::default(),
             ip: IpVersion::Ipv4,
             server: None,
         }
@@ -92,6 +98,26 @@ impl fmt::Display for SwitchKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::Bridge => "bridge",
+        })
+    }
+}
+
+/// Who decides which cores a lab's threads run on.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Placement {
+    /// The host's scheduler, as it does for guests that nobody pinned.
+    #[default]
+    Free,
+    /// vioperf: each virtual CPU has a core of its own, the peer and what else QEMU does the others.
+    Apart,
+}
+
+impl fmt::Display for Placement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Free => "free",
+            Self::Apart => "apart",
         })
     }
 }
@@ -197,6 +223,10 @@ pub struct Repeat {
     /// every ratio needs its own.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub stop_settled: bool,
+    /// Each trial waits, but not for ever, until nobody else uses the physical cores, and one at whose
+    /// ends somebody did is measured again.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub undisturbed: bool,
     /// Seed of the order inside the blocks; absent draws one, and records it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
@@ -233,6 +263,7 @@ impl Default for Repeat {
             goal: None,
             most_blocks: None,
             stop_settled: false,
+            undisturbed: false,
             seed: None,
             budget: None,
             attempts: 2,
@@ -330,6 +361,12 @@ impl Scenario {
             rate.is_some() && self.testbed.server.is_some(),
             "testbed.rate",
             "between two machines the link is what it is: leave the rate out".into(),
+        );
+        check(
+            self.testbed.placement != Placement::Free && self.testbed.server.is_some(),
+            "testbed.placement",
+            "between two machines vioperf places nothing: give sender_cpus and receiver_cpus"
+                .into(),
         );
         let factors = &self.factors;
         let repeated = [

@@ -197,7 +197,7 @@ fn planted_losses_are_exactly_the_time_outs() {
         |number| if number % 5 == 0 && number <= 15 { Fate::Drop } else { Fate::Pass };
     for options in [json!({}), json!({ "outstanding": 3 }), json!({ "requests_per_second": 500 })] {
         let time = Duration::from_millis(2500);
-        nodes::in_one_of_three(|| {
+        nodes::tries::in_one_of_three(|| {
             let (asked, answered, lost) = through_proxy(&options, time, every_fifth, every_fifth);
             let load = asked.load.as_ref().unwrap();
             assert_eq!(lost, 6, "{options}");

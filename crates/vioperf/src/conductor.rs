@@ -7,9 +7,11 @@
 
 mod addresses;
 pub mod channel;
+pub mod core_speed;
 pub mod hypervisor;
 pub mod lab_stage;
 pub mod node_link;
+pub mod placement;
 pub mod schedule;
 pub mod search;
 pub mod trial;

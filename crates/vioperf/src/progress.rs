@@ -63,6 +63,13 @@ impl Audience for Recorder<'_> {
                 let rate = headline_of(workload, record).unwrap_or_default();
                 self.output.note(format_args!("{place} {:<32} {rate}", record.cell.0));
             }
+            Outcome::Disturbed if self.output.shows_status() => {}
+            Outcome::Disturbed => {
+                self.output.note(format_args!(
+                    "{place} {} again: others used the physical cores",
+                    record.cell
+                ));
+            }
             Outcome::Void { reason, .. } => {
                 self.output.note(format_args!("{place} {} void: {reason}", record.cell));
             }

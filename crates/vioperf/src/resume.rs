@@ -225,7 +225,14 @@ struct Closed;
 impl Stage for Closed {
     fn attempt(&mut self, _: &Cell) -> anyhow::Result<Attempt> {
         let end = AttemptEnd::Interrupted;
-        Ok(Attempt { end, guest: None, timeline: None, parties: Vec::new(), search: None })
+        Ok(Attempt {
+            end,
+            guest: None,
+            core_speed: None,
+            timeline: None,
+            parties: Vec::new(),
+            search: None,
+        })
     }
 }
 

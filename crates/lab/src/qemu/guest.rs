@@ -162,6 +162,14 @@ impl Guest {
         self.machine.pid()
     }
 
+    /// The threads of QEMU that run the virtual CPUs, in the CPUs' order.
+    ///
+    /// # Errors
+    /// When QEMU does not tell.
+    pub(crate) fn virtual_cpu_threads(&mut self) -> Result<Vec<Pid>, Box<GuestError>> {
+        self.machine.virtual_cpu_threads()
+    }
+
     /// Hardware address of the NIC, by which the agent finds it.
     #[must_use]
     pub fn mac(&self) -> Mac {

@@ -181,6 +181,20 @@ impl Machine {
         })
     }
 
+    /// The threads that run the virtual CPUs, in the CPUs' order (`query-cpus-fast`).
+    pub fn virtual_cpu_threads(&mut self) -> Result<Vec<Pid>, Box<GuestError>> {
+        let operation = "find the threads of the virtual CPUs";
+        let answer = self.command(operation, "query-cpus-fast", &json!({}))?;
+        let cpus = answer.as_array().map(Vec::as_slice).unwrap_or_default();
+        let thread = |cpu: &Value| i32::try_from(cpu.get("thread-id")?.as_i64()?).ok();
+        let threads: Option<Vec<Pid>> =
+            cpus.iter().map(|cpu| thread(cpu).map(Pid::from_raw)).collect();
+        threads.filter(|threads| !threads.is_empty()).ok_or_else(|| {
+            let reason = format!("no thread for each CPU in {answer}");
+            self.error(operation, Fault::Monitor(MonitorError::Malformed { reason }))
+        })
+    }
+
     /// The error with the last words of this machine.
     pub fn error(&self, operation: &'static str, fault: Fault) -> Box<GuestError> {
         let (console, qemu_said) = (self.console.lines(), self.errors.lines());

@@ -72,6 +72,7 @@ fn bring_up(sandbox: &Sandbox) -> Lab {
         switch: SwitchKind::Bridge,
         mtu: 1500,
         rate: None,
+        placement: None,
         peer: endpoint.clone(),
         second: endpoint.clone(),
         observer: endpoint,

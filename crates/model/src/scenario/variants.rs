@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Contradiction, Guest, GuestChanges, Scenario, Testbed};
+use super::{Contradiction, Guest, GuestChanges, Placement, Scenario, Testbed};
 use crate::units::BitRate;
 
 /// One of two or more ways of having everything, measured beside each other in every block: two
@@ -32,9 +32,12 @@ pub struct TestbedChanges {
     /// As [`Testbed::rate`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<BitRate>,
+    /// As [`Testbed::placement`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub placement: Option<Placement>,
 }
 
-fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+pub(super) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
@@ -45,6 +48,7 @@ impl Testbed {
         Self {
             mtu: changes.mtu.unwrap_or(self.mtu),
             rate: changes.rate.or(self.rate),
+            placement: changes.placement.unwrap_or(self.placement),
             ..self.clone()
         }
     }

@@ -5,7 +5,7 @@
 #![allow(dead_code)]
 
 #[path = "../../../../tests/support/tries.rs"]
-mod tries;
+pub mod tries;
 
 use std::fs::{self, File};
 use std::net::{IpAddr, SocketAddr};
@@ -26,8 +26,6 @@ use vioperf_model::wire::{
 use vioperf_model::workload::Workload;
 use vioperf_netlink::{NamespaceRef, Socket, VethEnd};
 use vioperf_node::{Ending, OrdinaryMachine, serve};
-
-pub use tries::in_one_of_three;
 
 /// A node, and our end of its channel.
 pub struct Node {

@@ -147,7 +147,7 @@ impl<'a> Bench<'a> {
             let started_at = now();
             let attempted = self.stage.attempt(&cell);
             self.stage.burn = None;
-            let Attempt { end, guest, timeline, parties, search } =
+            let Attempt { end, guest, core_speed, timeline, parties, search } =
                 attempted.map_err(Trouble::End)?;
             match end {
                 AttemptEnd::Completed => {
@@ -162,6 +162,7 @@ impl<'a> Bench<'a> {
                         ended_after_ms: None,
                         outcome: Outcome::Completed,
                         guest,
+                        core_speed,
                         timeline,
                         parties,
                         search,
@@ -220,6 +221,8 @@ impl<'a> Bench<'a> {
             host: self.host.clone(),
             hypervisor,
             variant_hypervisors,
+            placement: None,
+            variant_placements: [].into(),
             resumed: Vec::new(),
             calibration: None,
             machine_before: None,

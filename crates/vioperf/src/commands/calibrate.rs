@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use vioperf_analysis::calibration::failed;
+use vioperf_lab::placement::usable_cores;
 use vioperf_lab::sandbox::{self, Entered, Sandbox};
 use vioperf_model::calibration::{CALIBRATION_SCHEMA_VERSION, Calibration};
 use vioperf_model::nic::NicModel;
@@ -14,8 +15,10 @@ use vioperf_model::workload::{Workload, WorkloadKind};
 
 use crate::calibrate::{self, Bench, Findings, render, stored};
 use crate::cli::{CalibrateArgs, CalibrateFormat};
+use crate::conductor::core_speed::Cores;
 use crate::conductor::hypervisor::{ByVariant, GuestSupply, Ingredients};
 use crate::conductor::lab_stage::{self, LabStage};
+use crate::conductor::placement::Placements;
 use crate::exit::{Failure, calibration_code, run_code};
 use crate::interrupt::{Interrupt, Urgency, signal_name};
 use crate::output::Output;
@@ -99,7 +102,7 @@ fn measure(
 ) -> Result<Calibration> {
     let plan = Plan::new(&asked.scenario, 0);
     let first = plan.cells.first().context("the plan has no cell")?;
-    let standing = lab_stage::bring_up(sandbox, first, interrupt)?;
+    let standing = lab_stage::bring_up(sandbox, first, None, interrupt)?;
     let guest = &asked.scenario.guest;
     let supply = GuestSupply::set_up(standing.lab(), &asked.ingredients, interrupt, output)?;
     let host = host_facts(Path::new("/"));
@@ -110,6 +113,9 @@ fn measure(
     let stage = LabStage {
         sandbox,
         supply,
+        placements: Placements::default(),
+        cores: Cores::new(usable_cores(Path::new("/"))),
+        undisturbed: true,
         reuse: guest.reuse,
         interrupt,
         output,

@@ -7,6 +7,7 @@ use std::time::Instant;
 use anyhow::{Context, anyhow};
 use vioperf_analysis::calibration::cite;
 use vioperf_analysis::wording::count;
+use vioperf_lab::placement::usable_cores;
 use vioperf_lab::sandbox::{self, Entered, Sandbox};
 use vioperf_model::plan::{Costs, Plan};
 use vioperf_model::record::{LeftOut, MachineLook, RunEnd, RunEnding, RunInfo, SCHEMA_VERSION};
@@ -15,8 +16,10 @@ use vioperf_model::scenario::Scenario;
 use crate::calibrate::stored;
 use crate::cli::RunArgs;
 use crate::commands::report::analysis_of;
+use crate::conductor::core_speed::Cores;
 use crate::conductor::hypervisor::{ByVariant, GuestSupply, Ingredients};
 use crate::conductor::lab_stage::{self, LabStage, Standing};
+use crate::conductor::placement::Placements;
 use crate::conductor::schedule::{Earlier, Schedule, SoFar};
 use crate::exit::{Failure, run_code};
 use crate::history;
@@ -200,7 +203,9 @@ impl Session<'_> {
         let Some(first) = plan.cells.first() else {
             return Err(Failure::Usage(anyhow!("the scenario has no cell to measure")));
         };
-        let standing = lab_stage::bring_up(self.sandbox, first, self.interrupt)?;
+        let placements = Placements::new(&self.prepared.scenario);
+        let placement = placements.of(first);
+        let standing = lab_stage::bring_up(self.sandbox, first, placement, self.interrupt)?;
         let supply = GuestSupply::set_up(standing.lab(), ingredients, self.interrupt, self.output)?;
         Ok((standing, supply))
     }
@@ -230,6 +235,9 @@ impl Session<'_> {
         let mut stage = LabStage {
             sandbox: self.sandbox,
             supply,
+            placements: Placements::new(scenario),
+            cores: Cores::new(usable_cores(Path::new("/"))),
+            undisturbed: scenario.repeat.undisturbed,
             reuse: scenario.guest.reuse,
             interrupt: self.interrupt,
             output,
@@ -268,6 +276,7 @@ impl Session<'_> {
 
 fn run_info(prepared: &Prepared, supply: &GuestSupply) -> RunInfo {
     let (hypervisor, variant_hypervisors) = supply.facts(&prepared.scenario);
+    let (placement, variant_placements) = Placements::new(&prepared.scenario).facts();
     let host = host_facts(Path::new("/"));
     let calibration = stored::find(&host, hypervisor.as_ref());
     RunInfo {
@@ -282,6 +291,8 @@ fn run_info(prepared: &Prepared, supply: &GuestSupply) -> RunInfo {
         host,
         hypervisor,
         variant_hypervisors,
+        placement,
+        variant_placements,
         resumed: Vec::new(),
         calibration: calibration.as_ref().map(cite),
         machine_before: None,

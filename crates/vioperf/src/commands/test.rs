@@ -126,6 +126,8 @@ fn run_info(scenario: &Scenario, plan: &Plan) -> RunInfo {
         host: host_facts(Path::new("/")),
         hypervisor: None,
         variant_hypervisors: [].into(),
+        placement: None,
+        variant_placements: [].into(),
         resumed: Vec::new(),
         calibration: None,
         machine_before: None,
@@ -185,7 +187,7 @@ fn conclude(
     }
     let void = records.iter().find_map(|record| match &record.outcome {
         Outcome::Void { reason, .. } => Some(reason),
-        Outcome::Completed => None,
+        Outcome::Completed | Outcome::Disturbed => None,
     });
     match void {
         Some(reason) if matches!(how, RunEnding::Completed) => {

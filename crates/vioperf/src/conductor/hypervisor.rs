@@ -242,7 +242,8 @@ fn boot_image(ingredients: &Ingredients, output: &Output) -> Result<(BootImage, 
         })
 }
 
-fn shape_of(wanted: &Guest) -> Shape {
+/// Processors and memory of a guest, where the scenario says nothing by the host's.
+pub fn shape_of(wanted: &Guest) -> Shape {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let half = u16::try_from(cores / 2).unwrap_or(u16::MAX).clamp(1, 4);
     let vcpus = wanted.vcpus.unwrap_or(half);

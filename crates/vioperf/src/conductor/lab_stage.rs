@@ -13,7 +13,7 @@ use vioperf_lab::sandbox::Sandbox;
 use vioperf_lab::{ENDPOINT_INTERFACE, Lab, LabError, LabSpec};
 use vioperf_model::nic::NicModel;
 use vioperf_model::plan::Cell;
-use vioperf_model::record::{GuestOrigin, GuestSetup, Place, SearchRecord};
+use vioperf_model::record::{CorePlacement, GuestOrigin, GuestSetup, Place, SearchRecord};
 use vioperf_model::sample::InterfaceFacts;
 use vioperf_model::scenario::Reuse;
 use vioperf_model::units::{Ratio, TimeSpan};
@@ -21,8 +21,10 @@ use vioperf_model::wire::{Impairment, InterfaceConfig, InterfaceSelector, Watche
 use vioperf_model::workload::{Workload, WorkloadKind};
 
 use super::addresses::{self, Owner};
+use super::core_speed::Cores;
 use super::hypervisor::{GuestSupply, milliseconds};
 use super::node_link::{NodeError, NodeLink, time_span};
+use super::placement::Placements;
 use super::schedule::{Attempt, AttemptEnd, Stage};
 use super::search;
 use super::trial::{self, Endpoint, Measured, Nodes};
@@ -45,6 +47,12 @@ pub struct LabStage<'a> {
     pub sandbox: &'a Sandbox,
     /// What guests start from.
     pub supply: GuestSupply,
+    /// Which cores the lab's threads are held to.
+    pub placements: Placements,
+    /// The cores whose speed is watched.
+    pub cores: Cores,
+    /// Whether a trial waits until nobody else uses them.
+    pub undisturbed: bool,
     /// How long a guest serves.
     pub reuse: Reuse,
     /// The user's wish to end.
@@ -114,12 +122,13 @@ impl From<LabError> for Failed {
 impl Stage for LabStage<'_> {
     fn attempt(&mut self, cell: &Cell) -> Result<Attempt> {
         self.sandbox.reap_orphans();
+        let placement = self.placements.of(cell);
         let mut standing = match self.standing.take() {
-            Some(standing) if standing.serves(cell) => standing,
+            Some(standing) if standing.serves(cell, placement) => standing,
             // The old one goes first: two labs at once would share names and cores.
             old => {
                 drop(old);
-                bring_up(self.sandbox, cell, self.interrupt)?
+                bring_up(self.sandbox, cell, placement, self.interrupt)?
             }
         };
         let setup = match self.make_guest_ready(&mut standing, cell) {
@@ -127,7 +136,13 @@ impl Stage for LabStage<'_> {
             Err(failed) => return Ok(void(failed, None, true)),
         };
         let is_fresh = setup.as_ref().is_some_and(|setup| setup.origin != GuestOrigin::Reused);
-        match self.conduct(&mut standing, cell, is_fresh) {
+        let (undisturbed, interrupt) = (self.undisturbed, self.interrupt);
+        let given_up = || !undisturbed || interrupt.urgency() > Urgency::None;
+        let mut core_speed = self.cores.wait(given_up);
+        let conducted = self.conduct(&mut standing, cell, is_fresh);
+        core_speed.slowdown_after = Some(self.cores.slowdown());
+        let core_speed = Some(core_speed);
+        match conducted {
             Ok((Measured { timeline, parties }, search)) => {
                 let end = match trial::fault_in(&parties) {
                     None => AttemptEnd::Completed,
@@ -138,7 +153,8 @@ impl Stage for LabStage<'_> {
                 };
                 // After a fault everything is made anew.
                 self.standing = (end == AttemptEnd::Completed).then_some(standing);
-                Ok(Attempt { end, guest: setup, timeline: Some(timeline), parties, search })
+                let timeline = Some(timeline);
+                Ok(Attempt { end, guest: setup, core_speed, timeline, parties, search })
             }
             Err(error) => {
                 let mut failed = Failed::of_node(&error);
@@ -165,7 +181,8 @@ fn void(failed: Failed, guest: Option<GuestSetup>, never_ready: bool) -> Attempt
     } else {
         AttemptEnd::Void { reason, console_tail, never_ready }
     };
-    Attempt { end, guest, timeline: None, parties: Vec::new(), search: None }
+    let core_speed = None;
+    Attempt { end, guest, core_speed, timeline: None, parties: Vec::new(), search: None }
 }
 
 /// The nodes of the cell's path.
@@ -187,9 +204,9 @@ fn nodes<'a>(standing: &'a mut Standing, cell: &Cell) -> Nodes<'a> {
 }
 
 impl Standing {
-    fn serves(&self, cell: &Cell) -> bool {
+    fn serves(&self, cell: &Cell, placement: Option<&CorePlacement>) -> bool {
         let of = |cell: &Cell| (cell.switch, cell.mtu, cell.rate, cell.ip);
-        of(&self.built_for) == of(cell)
+        of(&self.built_for) == of(cell) && self.lab.placement() == placement
     }
 
     fn console_tail(&self) -> Vec<String> {
@@ -343,13 +360,19 @@ fn unix_ns() -> u64 {
 ///
 /// # Errors
 /// When the host does not allow it: no further trial would come off.
-pub fn bring_up(sandbox: &Sandbox, cell: &Cell, interrupt: &Interrupt) -> Result<Standing> {
+pub fn bring_up(
+    sandbox: &Sandbox,
+    cell: &Cell,
+    placement: Option<&CorePlacement>,
+    interrupt: &Interrupt,
+) -> Result<Standing> {
     let node =
         || ProcessCommand { program: "/proc/self/exe".into(), arguments: vec!["node".into()] };
     let spec = LabSpec {
         switch: cell.switch,
         mtu: cell.mtu,
         rate: cell.rate,
+        placement: placement.cloned(),
         peer: node(),
         second: node(),
         observer: node(),

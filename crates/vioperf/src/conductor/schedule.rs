@@ -4,6 +4,7 @@
 //! taken from its records ([`Earlier`]) in place of being measured, so that every later decision
 //! falls as it would have without the interruption.
 
+mod disturbances;
 mod earlier;
 
 use std::time::Duration;
@@ -11,11 +12,14 @@ use std::time::Duration;
 use vioperf_analysis::settling::Follower;
 use vioperf_model::plan::{Cell, Plan};
 use vioperf_model::record::{
-    GuestSetup, Outcome, Party, RunEnding, SCHEMA_VERSION, SearchRecord, Timeline, TrialRecord,
+    CoreSpeed, GuestSetup, Outcome, Party, RunEnding, SCHEMA_VERSION, SearchRecord, Timeline,
+    TrialRecord,
 };
 use vioperf_model::scenario::Repeat;
 
+use self::disturbances::Disturbances;
 pub use self::earlier::Earlier;
+use self::earlier::Tried;
 use crate::interrupt::{Interrupt, Urgency, signal_name};
 use crate::store::StoreError;
 
@@ -38,6 +42,8 @@ pub struct Attempt {
     pub end: AttemptEnd,
     /// How the guest came about.
     pub guest: Option<GuestSetup>,
+    /// How fast the host's cores were at either end.
+    pub core_speed: Option<CoreSpeed>,
     /// When it was measured.
     pub timeline: Option<Timeline>,
     /// What each party saw.
@@ -129,6 +135,10 @@ pub struct Schedule<'a, S, A, C> {
 pub struct SoFar<'a> {
     /// Number of the next record.
     sequence: u32,
+    /// Trials that count, of this sitting and of earlier ones.
+    counted: u32,
+    /// How often the cores were not vioperf's alone.
+    disturbances: Disturbances,
     /// Cells whose testbed never became ready, with the block in which.
     never_ready: Vec<(usize, usize)>,
     /// Tells what has settled, where the scenario has a goal.
@@ -139,7 +149,10 @@ impl<'a> SoFar<'a> {
     /// Before the first position of the plan.
     pub fn new(plan: &'a Plan, repeat: &Repeat, earlier: &Earlier) -> Self {
         let follower = repeat.goal.map(|goal| Follower::new(plan, goal));
-        Self { sequence: earlier.next_sequence(), never_ready: Vec::new(), follower }
+        let counted = u32::try_from(earlier.completed()).unwrap_or(u32::MAX);
+        let sequence = earlier.next_sequence();
+        let disturbances = earlier.disturbances().clone();
+        Self { sequence, counted, never_ready: Vec::new(), disturbances, follower }
     }
 }
 
@@ -180,18 +193,20 @@ impl<S: Stage, A: Audience, C: Clock> Schedule<'_, S, A, C> {
     fn measure(&mut self, index: usize, block: usize, done: usize) -> Result<(), RunEnding> {
         let plan = self.plan;
         let cell = &plan.cells[index];
-        let (mut never_ready, mut attempts_before) = (false, 0);
-        if let Some(tried) = self.earlier.tried(block, &cell.id) {
-            if let Some(completed) = &tried.completed {
+        let mut tried = Tried::default();
+        if let Some(earlier) = self.earlier.tried(block, &cell.id) {
+            if let Some(completed) = &earlier.completed {
                 if let (Some(follower), Some(value)) = (&mut self.so_far.follower, completed.value)
                 {
                     follower.add_value(&cell.id, u32::try_from(block).unwrap_or(u32::MAX), value);
                 }
                 return Ok(());
             }
-            (never_ready, attempts_before) = (tried.never_ready, tried.attempts);
+            tried = *earlier;
         }
-        for attempt in attempts_before.saturating_add(1)..=self.repeat.attempts {
+        while tried.void < self.repeat.attempts {
+            tried.attempts = tried.attempts.saturating_add(1);
+            let attempt = tried.attempts;
             let position = Position { block, done, total: plan.trial_count(), cell, attempt };
             self.audience.trial_begins(&position);
             let started_after = self.clock.elapsed();
@@ -206,9 +221,18 @@ impl<S: Stage, A: Audience, C: Clock> Schedule<'_, S, A, C> {
                         .interrupted()
                         .unwrap_or(RunEnding::Interrupted { signal: "a signal".into() }));
                 }
-                AttemptEnd::Completed => Outcome::Completed,
-                AttemptEnd::Void { reason, console_tail, never_ready: this } => {
-                    never_ready = this;
+                AttemptEnd::Completed => {
+                    let disturbed = result.core_speed.is_some_and(|speed| speed.is_disturbed());
+                    let disturbances = &self.so_far.disturbances;
+                    let again = self.repeat.undisturbed
+                        && disturbed
+                        && disturbances.ask_for_another(cell, tried.disturbed);
+                    tried.disturbed = tried.disturbed.saturating_add(u32::from(again));
+                    if again { Outcome::Disturbed } else { Outcome::Completed }
+                }
+                AttemptEnd::Void { reason, console_tail, never_ready } => {
+                    tried.never_ready = never_ready;
+                    tried.void = tried.void.saturating_add(1);
                     Outcome::Void { reason, console_tail, never_ready }
                 }
             };
@@ -224,13 +248,18 @@ impl<S: Stage, A: Audience, C: Clock> Schedule<'_, S, A, C> {
                 ended_after_ms: Some(milliseconds(self.clock.elapsed())),
                 outcome,
                 guest: result.guest,
+                core_speed: result.core_speed,
                 timeline: result.timeline,
                 parties: result.parties,
                 search: result.search,
             };
             self.so_far.sequence += 1;
-            if completed && let Some(follower) = &mut self.so_far.follower {
-                follower.add(&record);
+            if completed {
+                self.so_far.counted = self.so_far.counted.saturating_add(1);
+                self.so_far.disturbances.note(&record);
+                if let Some(follower) = &mut self.so_far.follower {
+                    follower.add(&record);
+                }
             }
             self.audience
                 .trial_ended(&position, &record)
@@ -242,7 +271,7 @@ impl<S: Stage, A: Audience, C: Clock> Schedule<'_, S, A, C> {
                 return Err(ending);
             }
         }
-        if never_ready {
+        if tried.never_ready {
             self.so_far.never_ready.push((index, block));
         }
         Ok(())
@@ -295,7 +324,7 @@ impl<S: Stage, A: Audience, C: Clock> Schedule<'_, S, A, C> {
         let Some(budget) = self.repeat.budget else { return false };
         let elapsed = self.clock.elapsed();
         let left = self.plan.cells.len().saturating_sub(self.cells_with_enough(block).len());
-        let next = match (u32::try_from(left), self.so_far.sequence) {
+        let next = match (u32::try_from(left), self.so_far.counted) {
             (Ok(left), trials) if trials > 0 => elapsed.saturating_mul(left) / trials,
             _ => self.block_estimate,
         };

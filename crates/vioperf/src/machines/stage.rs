@@ -88,7 +88,7 @@ impl Stage for MachineStage<'_> {
             // After a fault both ends are made anew.
             Some(reason) => AttemptEnd::Void { reason, console_tail: vec![], never_ready: false },
         };
-        Ok(Attempt { end, guest: None, timeline, parties, search })
+        Ok(Attempt { end, guest: None, core_speed: None, timeline, parties, search })
     }
 }
 

@@ -4,7 +4,7 @@ use vioperf_analysis::calibration::{sentence, smallest_effects};
 use vioperf_analysis::result::RunAnalysis;
 use vioperf_analysis::wording::count;
 use vioperf_model::calibration::CalibrationCitation;
-use vioperf_model::record::{HypervisorFacts, RunEnding, RunInfo};
+use vioperf_model::record::{CorePlacement, HypervisorFacts, RunEnding, RunInfo};
 use vioperf_model::scenario::Variant;
 
 /// Facts about the run, each with its name.
@@ -32,6 +32,7 @@ pub fn facts(analysis: &RunAnalysis) -> Vec<(&'static str, String)> {
     if let Some(rate) = run.scenario.testbed.rate {
         facts.push(("Link", format!("held to {rate} each way (token bucket)")));
     }
+    facts.extend(run.placement.as_ref().map(|cores| ("Cores", held(cores))));
     if let Some(hypervisor) = &run.hypervisor {
         let accel = if hypervisor.emulated { "software emulation (TCG)" } else { "KVM" };
         let vcpus = count(usize::from(hypervisor.vcpus), "virtual CPU");
@@ -55,6 +56,16 @@ pub fn facts(analysis: &RunAnalysis) -> Vec<(&'static str, String)> {
     facts
 }
 
+/// Which cores were whose.
+fn held(cores: &CorePlacement) -> String {
+    let list = |cores: &[u16]| cores.iter().map(u16::to_string).collect::<Vec<_>>().join(", ");
+    format!(
+        "{} for the guest's virtual CPUs, {} for everything else",
+        list(&cores.near),
+        list(&cores.others)
+    )
+}
+
 /// What a variant has otherwise, as it would stand in a scenario, and what really ran its guests.
 fn variant(run: &RunInfo, variant: &Variant) -> String {
     let lines = |table: Result<String, toml::ser::Error>| {
@@ -70,6 +81,8 @@ fn variant(run: &RunInfo, variant: &Variant) -> String {
         let (qemu, kernel) = (qemu_version(ran), &ran.guest_kernel_release);
         parts.push(format!("QEMU {qemu}, guest kernel {kernel}"));
     }
+    let cores = run.variant_placements.get(&variant.name);
+    parts.extend(cores.map(|cores| format!("cores {}", held(cores))));
     format!("{}: {}", variant.name, parts.join("; "))
 }
 
@@ -111,8 +124,13 @@ fn trials(analysis: &RunAnalysis) -> String {
     let blocks = count(blocks as usize, "block");
     let cells = count(analysis.cells.len(), "cell");
     let void = count(analysis.void_trials.len(), "void trial");
+    let disturbed: usize = analysis.cells.iter().map(|cell| cell.trials.disturbed as usize).sum();
+    let again = match disturbed {
+        0 => String::new(),
+        disturbed => format!(", {disturbed} disturbed and measured again"),
+    };
     let planned: usize = analysis.cells.iter().map(|cell| cell.trials.planned as usize).sum();
-    format!("{completed} of {planned} planned ({cells} in {blocks}), {void}")
+    format!("{completed} of {planned} planned ({cells} in {blocks}), {void}{again}")
 }
 
 /// The command that measures the same in the same order; absent when the command line is not

@@ -7,19 +7,26 @@ use vioperf_analysis::settling::headline_value;
 use vioperf_model::plan::{CellId, Plan};
 use vioperf_model::record::{Outcome, TrialRecord};
 
+use super::disturbances::Disturbances;
+
 /// What earlier sittings of a run have measured of its plan.
 #[derive(Debug, Default)]
 pub struct Earlier {
     by_block: BTreeMap<usize, BTreeMap<CellId, Tried>>,
     next_sequence: u32,
+    disturbances: Disturbances,
     took: Duration,
 }
 
 /// What came of a cell in a block.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Tried {
-    /// Attempts that were used.
+    /// The number of the last attempt.
     pub attempts: u32,
+    /// Attempts that came to nothing.
+    pub void: u32,
+    /// Trials that were to be measured again, as others used the cores.
+    pub disturbed: u32,
     /// The trial that counts, if there is one.
     pub completed: Option<Counted>,
     /// Whether the testbed did not become ready for the last attempt.
@@ -42,15 +49,24 @@ impl Earlier {
             Outcome::Completed => {
                 tried.completed = Some(Counted { value: headline_value(plan, record) });
             }
-            Outcome::Void { never_ready, .. } if record.attempt >= tried.attempts => {
-                tried.never_ready = *never_ready;
+            Outcome::Disturbed => tried.disturbed = tried.disturbed.saturating_add(1),
+            Outcome::Void { never_ready, .. } => {
+                tried.void = tried.void.saturating_add(1);
+                if record.attempt >= tried.attempts {
+                    tried.never_ready = *never_ready;
+                }
             }
-            Outcome::Void { .. } => {}
         }
+        self.disturbances.note(record);
         tried.attempts = tried.attempts.max(record.attempt);
         self.next_sequence = self.next_sequence.max(record.sequence.saturating_add(1));
         let ended_after = record.ended_after_ms.unwrap_or(record.started_after_ms);
         self.took = self.took.max(Duration::from_millis(ended_after));
+    }
+
+    /// How often the cores were not vioperf's alone.
+    pub fn disturbances(&self) -> &Disturbances {
+        &self.disturbances
     }
 
     /// `sequence` of the next record.

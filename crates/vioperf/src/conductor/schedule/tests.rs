@@ -1,3 +1,4 @@
+mod disturbed;
 mod resumed;
 
 use std::cell::Cell as Shared;
@@ -27,9 +28,23 @@ impl<F: FnMut(&Cell, usize) -> anyhow::Result<AttemptEnd>> Stage for Script<'_, 
         if let Some(bits_per_second) = self.bits_per_second {
             let TrialRecord { timeline, parties, .. } =
                 with_flat_rate(cell, 0, 0, bits_per_second(cell, attempts));
-            return Ok(Attempt { end, guest: None, timeline, parties, search: None });
+            return Ok(Attempt {
+                end,
+                guest: None,
+                core_speed: None,
+                timeline,
+                parties,
+                search: None,
+            });
         }
-        Ok(Attempt { end, guest: None, timeline: None, parties: vec![], search: None })
+        Ok(Attempt {
+            end,
+            guest: None,
+            core_speed: None,
+            timeline: None,
+            parties: vec![],
+            search: None,
+        })
     }
 }
 
