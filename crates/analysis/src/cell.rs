@@ -12,6 +12,7 @@ use crate::between;
 use crate::cores::{CoreReading, MachineReading};
 use crate::datagrams::bytes_on_wire;
 use crate::latency::{Latency, LatencyReading, PERCENTILES, Wanted};
+use crate::layers::{self, CounterTotals};
 use crate::measure::Measure;
 use crate::rate_search::{End, Goal, Proved};
 use crate::rates::TrialReadings;
@@ -36,6 +37,8 @@ pub struct CellTrials {
     pub disturbed: u32,
     /// The transactions of all trials that count.
     latency: Latency,
+    /// Counters of every layer, of all trials that count.
+    counters: CounterTotals,
     /// The interfaces under test, each with the trial that it was first seen in.
     ends: Vec<(TrialOrder, EndFacts)>,
 }
@@ -59,6 +62,7 @@ impl CellTrials {
         if let Ok(latency) = Latency::of_trial(trial) {
             self.latency.merge(&latency);
         }
+        self.counters.add(trial);
         for party in &trial.parties {
             let Some(interface) = &party.interface else { continue };
             self.add_end((trial.block, trial.sequence), party, interface);
@@ -448,6 +452,8 @@ pub fn analyse_cell(
         clock_error_percent_of_window: trials.metric(|r| &r.clock_error_percent_of_window),
         unexplained_host_busy_percent_of_core: trials
             .metric(|r| &r.unexplained_host_busy_percent_of_core),
+        layers: layers::gather(trials, has_guest),
+        counters: trials.counters.gather(),
         ends: trials.ends.iter().map(|(_, end)| end.clone()).collect(),
     }
 }

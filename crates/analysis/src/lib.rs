@@ -17,6 +17,7 @@ mod headline;
 #[cfg(test)]
 mod kinds;
 mod latency;
+mod layers;
 pub mod measure;
 #[cfg(test)]
 mod properties;

@@ -11,6 +11,7 @@ use crate::cores::MachineReading;
 use crate::datagrams::{DatagramReading, percent_of_wire_rate};
 use crate::flow::{Flow, View};
 use crate::latency::{Latency, LatencyReading};
+use crate::layers::LayerReading;
 use crate::measure::{Measure, Unit};
 use crate::rate_search;
 use crate::shapes::Course;
@@ -79,6 +80,8 @@ pub struct TrialReadings {
     pub tap_bytes_per_packet: Reading,
     /// At the receiver's interface.
     pub receiver_bytes_per_packet: Reading,
+    /// What became of packets, layer by layer.
+    pub layers: LayerReading,
     /// Until the guest's NIC had a carrier.
     pub guest_ready_ms: Reading,
     /// By how much clocks may differ.
@@ -197,6 +200,7 @@ impl TrialReadings {
             receiver_bytes_per_packet: one_way(&flows, |flow| {
                 own_interface(&flow.receiver, Way::Received)
             }),
+            layers: LayerReading::of(trial, &flows),
             guest_ready_ms: ready_ms(trial),
             clock_error_percent_of_window: clock_error(trial),
             unexplained_host_busy_percent_of_core: unexplained(
@@ -250,7 +254,7 @@ pub fn headline(trial: &TrialRecord, workload: &Workload) -> Reading {
 }
 
 /// All flows together; absent when it is for one of them.
-fn total(flows: &[Flow<'_>], read: impl Fn(&Flow<'_>) -> Reading) -> Reading {
+pub(crate) fn total(flows: &[Flow<'_>], read: impl Fn(&Flow<'_>) -> Reading) -> Reading {
     flows.iter().map(read).sum()
 }
 

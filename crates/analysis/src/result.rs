@@ -3,6 +3,7 @@
 //! Units are in the names. A number that could not be derived is absent with its reasons
 //! ([`Metric::absent`]), never zero.
 
+mod counters;
 mod loads;
 
 use std::collections::BTreeMap;
@@ -19,6 +20,7 @@ use vioperf_model::workload::{Direction, Workload};
 use crate::compare::result::RunComparison;
 use crate::measure::Measure;
 
+pub use counters::{Layers, MachineLayers, MovedCounter, PathLayers, PlaceCounters, SocketLayers};
 pub use loads::{
     BothWays, CurvePoint, DatagramDemand, Datagrams, LatencyAnalysis, Percentile, RateSearch,
     SearchGoal, TransactionDemand, Transactions,
@@ -216,6 +218,10 @@ pub struct CellAnalysis {
     pub clock_error_percent_of_window: Metric,
     /// What kept the host's cores busy beside the watched processes and interrupts; 100 is one core.
     pub unexplained_host_busy_percent_of_core: Metric,
+    /// What became of packets, layer by layer.
+    pub layers: Layers,
+    /// Every counter of the layers that moved, party by party.
+    pub counters: Vec<PlaceCounters>,
     /// The interfaces under test as they really were.
     pub ends: Vec<EndFacts>,
 }

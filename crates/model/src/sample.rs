@@ -3,10 +3,17 @@
 //! A group of counters that cannot be read is absent (`None`) in every sample, and
 //! [`NodeReport::absent`] tells the reason once.
 
+mod layers;
+
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+pub use layers::{
+    ConntrackCounters, InterruptLine, Interrupts, LayerCounters, QdiscCounters, SoftInterrupts,
+    SoftnetCore, StallTimes, ThreadSwitches,
+};
 
 /// Everything one node read at one moment.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -148,6 +155,9 @@ pub struct NodeReport {
     pub ticks_per_second: u32,
     /// The samples, oldest first.
     pub samples: Vec<Sample>,
+    /// Counters of every layer, before the load began and after it had ended.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub layers: Vec<LayerCounters>,
     /// Groups of counters that could not be read (`cores`, `interfaces`, …) and why.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub absent: BTreeMap<String, String>,
@@ -159,6 +169,9 @@ pub struct NodeReport {
     pub further_loads: Vec<LoadOutcome>,
     /// CPU time that the node itself used from start to stop, user and system, in nanoseconds.
     pub node_cpu_ns: u64,
+    /// The part of it that reading the samples took, in nanoseconds.
+    #[serde(default)]
+    pub sampler_cpu_ns: u64,
 }
 
 impl NodeReport {

@@ -11,6 +11,7 @@ mod error;
 mod link;
 mod mac;
 mod qdisc;
+mod qdisc_counters;
 mod socket;
 
 pub use address::Address;
@@ -18,4 +19,5 @@ pub use error::{NetlinkError, Result};
 pub use link::{Counters, Link, NamespaceRef, OperState, VethEnd};
 pub use mac::{Mac, ParseMacError};
 pub use qdisc::{Netem, TokenBucket};
+pub use qdisc_counters::QueueDiscipline;
 pub use socket::Socket;

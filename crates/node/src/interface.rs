@@ -1,6 +1,6 @@
 //! Gives an interface its address, MTU and carrier, and says what it then really is.
 
-mod ethtool;
+pub(crate) mod ethtool;
 mod impair;
 mod offloads;
 

@@ -4,6 +4,7 @@
 mod cores;
 mod interfaces;
 mod kept_file;
+mod layers;
 pub(crate) mod sampler;
 mod tcp;
 mod threads;
@@ -14,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use vioperf_model::sample::Sample;
+use vioperf_model::sample::{LayerCounters, Sample};
 use vioperf_model::wire::WatchedProcess;
 
 use crate::burn::Burned;
@@ -43,6 +44,7 @@ pub(crate) struct Sources {
     interfaces: Option<interfaces::Reader>,
     tcp: Option<tcp::Reader>,
     threads: Option<threads::Reader>,
+    layers: layers::Layers,
     burned: Option<Burned>,
     absent: BTreeMap<String, String>,
 }
@@ -62,6 +64,7 @@ impl Sources {
             interfaces: noting("interfaces", interfaces::Reader::open(proc), &mut absent),
             tcp: noting("tcp", tcp::Reader::open(proc), &mut absent),
             threads,
+            layers: layers::Layers::new(proc, processes),
             burned: None,
             absent,
         })
@@ -91,6 +94,12 @@ impl Sources {
         }
     }
 
+    /// Reads the counters of every layer: at the two ends of a trial, when nothing moves, so that what
+    /// they cost is not the load's.
+    pub(crate) fn read_layers(&mut self) -> LayerCounters {
+        self.layers.read(&mut self.absent)
+    }
+
     /// What could not be read, and why.
     pub(crate) fn into_absent(self) -> BTreeMap<String, String> {
         self.absent
@@ -100,7 +109,7 @@ impl Sources {
 /// What was read, or nothing and the reason noted once.
 fn noting<T>(
     group: &str,
-    outcome: Result<T, ReadError>,
+    outcome: Result<T, impl std::fmt::Display>,
     absent: &mut BTreeMap<String, String>,
 ) -> Option<T> {
     outcome

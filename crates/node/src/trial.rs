@@ -9,7 +9,7 @@ use vioperf_model::wire::{MAX_LEGS, Prepare, Role};
 use crate::burn::{Burned, Burner};
 use crate::clock::process_cpu_ns;
 use crate::load::{Load, LoadError, prepare};
-use crate::sample::sampler::Sampler;
+use crate::sample::sampler::{Sampled, Sampler};
 use crate::sample::{Sources, SourcesError};
 
 /// The shortest time between samples that makes sense: reading them takes a good part of that.
@@ -133,14 +133,16 @@ impl Running {
         let mut outcomes = self.loads.iter_mut().map(|load| load.end());
         let (load, further_loads) = (outcomes.next(), outcomes.collect());
         drop(self.burner.take());
-        let (samples, absent) = self.sampler.stop();
+        let Sampled { samples, layers, absent, cpu_ns } = self.sampler.stop();
         let report = NodeReport {
             ticks_per_second: ticks_per_second(),
             samples,
+            layers,
             absent,
             load,
             further_loads,
             node_cpu_ns: process_cpu_ns().saturating_sub(self.cpu_ns_at_start),
+            sampler_cpu_ns: cpu_ns,
         };
         Finished { report, loads: self.loads }
     }
@@ -164,10 +166,13 @@ impl Finished {
         let report = NodeReport {
             samples: all.get(from..to).unwrap_or_default().to_vec(),
             ticks_per_second: self.report.ticks_per_second,
+            // The whole of it is made by adding the samples of further pages to the first.
+            layers: if from == 0 { self.report.layers.clone() } else { Vec::new() },
             absent: self.report.absent.clone(),
             load: self.report.load.clone(),
             further_loads: self.report.further_loads.clone(),
             node_cpu_ns: self.report.node_cpu_ns,
+            sampler_cpu_ns: self.report.sampler_cpu_ns,
         };
         (report, (to < all.len()).then_some(to))
     }

@@ -36,7 +36,10 @@ fn what_arrives_is_what_streams_and_interface_count() {
             assert_eq!(load.streams.len(), usize::from(streams));
             assert!(load.streams.iter().all(|stream| stream.bytes > 0), "{load:?}");
             assert!(load.streams.iter().all(|stream| stream.tcp.unwrap().send_mss_bytes > 1000));
-            assert!(report.absent.is_empty() && report.node_cpu_ns > 0, "{:?}", report.absent);
+            // What not every machine has: connection tracking, pressure stall information…
+            let expected = |group: &String| group.starts_with("layers.");
+            assert!(report.absent.keys().all(expected), "{:?}", report.absent);
+            assert!(report.node_cpu_ns > report.sampler_cpu_ns && report.sampler_cpu_ns > 0);
             let last = report.samples.last().unwrap();
             assert_eq!(last.load.unwrap().bytes, bytes_of_streams(report));
             assert_eq!(report.samples[0].load.unwrap().bytes, 0);

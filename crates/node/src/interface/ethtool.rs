@@ -13,19 +13,23 @@ use vioperf_model::sample::{InterfaceFacts, QueueCounts, RingSizes};
 const GET_DRIVER: u32 = 0x03;
 const GET_RINGS: u32 = 0x10;
 const GET_STRINGS: u32 = 0x1b;
+const GET_STATISTICS: u32 = 0x1d;
 const GET_STRING_SET_INFO: u32 = 0x37;
 const GET_FEATURES: u32 = 0x3a;
 const SET_FEATURES: u32 = 0x3b;
 const GET_CHANNELS: u32 = 0x3c;
 const GET_LINK_SETTINGS: u32 = 0x4c;
 
+/// `ETH_SS_STATS`: the string set that names the statistics.
+const STATISTICS_NAMES: u32 = 1;
 /// `ETH_SS_FEATURES`: the string set that names the features.
 const FEATURE_NAMES: u32 = 4;
 /// `ETH_GSTRING_LEN`, in bytes and in words.
 const NAME_BYTES: usize = 32;
 const NAME_WORDS: usize = NAME_BYTES / 4;
-/// Many more than any kernel has (some 60); bounds what is allocated.
-const MOST_FEATURES: usize = 1024;
+/// Many more than any kernel has features (some 60), or most drivers statistics; bounds what is
+/// allocated.
+const MOST_NAMES: usize = 4096;
 /// `__ETHTOOL_LINK_MODE_MASK_NWORDS` of any kernel is far below.
 const MOST_MODE_WORDS: usize = 64;
 
@@ -83,7 +87,7 @@ struct Driver {
 
 /// An offload of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Feature {
+pub(crate) struct Feature {
     /// Whether it can be switched.
     pub changeable: bool,
     /// Whether it is on.
@@ -91,7 +95,7 @@ pub(super) struct Feature {
 }
 
 /// An interface and a socket to ask about it.
-pub(super) struct Device {
+pub(crate) struct Device {
     socket: OwnedFd,
     name: [libc::c_char; libc::IFNAMSIZ],
 }
@@ -181,9 +185,15 @@ impl Device {
         })
     }
 
+    /// Whether there is a device behind it that interrupts: it has an address on a bus, which a veth has
+    /// not, nor has a tap (`tap`) or a bridge (`N/A`).
+    pub fn is_on_a_bus(&self) -> bool {
+        self.driver().is_ok_and(|driver| driver.bus_address.contains(|c: char| c.is_ascii_digit()))
+    }
+
     /// Every feature by name.
     pub fn features(&self) -> Result<BTreeMap<String, Feature>, Errno> {
-        let names = self.feature_names()?;
+        let names = self.names(FEATURE_NAMES)?;
         let blocks = names.len().div_ceil(32);
         // `struct ethtool_gfeatures`: command, size, then blocks of four words: available, requested,
         // active, never changed.
@@ -201,7 +211,7 @@ impl Device {
 
     /// Asks for features by name. That the kernel takes it does not say that they then are so.
     pub fn set_features(&self, wanted: &BTreeMap<String, bool>) -> Result<(), Errno> {
-        let names = self.feature_names()?;
+        let names = self.names(FEATURE_NAMES)?;
         let blocks = names.len().div_ceil(32);
         // `struct ethtool_sfeatures`: command, size, then blocks of two words: valid, requested.
         let mut words = vec![0; 2 + 2 * blocks];
@@ -217,21 +227,45 @@ impl Device {
         self.command(&mut words)
     }
 
-    /// The names of the features, in the order of their bits.
-    fn feature_names(&self) -> Result<Vec<String>, Errno> {
+    /// What the driver counts, by its own names, in its own order.
+    pub fn statistics(&self) -> Result<Vec<(String, u64)>, Errno> {
+        let names = self.names(STATISTICS_NAMES)?;
+        // `struct ethtool_stats`: command, count, then so many counters of 64 bits. Drivers fill in as
+        // many as they have now: room is for as many names as were told, and a channel more.
+        let mut words = vec![0; 2 + 2 * MOST_NAMES];
+        words[0] = GET_STATISTICS;
+        words[1] = u32::try_from(names.len()).map_err(|_| Errno::EOVERFLOW)?;
+        self.command(&mut words)?;
+        let counted = usize::try_from(words[1]).unwrap_or(usize::MAX);
+        if counted != names.len() {
+            return Err(Errno::EAGAIN);
+        }
+        let value = |at: usize| {
+            let low = words.get(2 + 2 * at)?.to_ne_bytes();
+            let high = words.get(3 + 2 * at)?.to_ne_bytes();
+            let [a, b, c, d] = low;
+            let [e, f, g, h] = high;
+            Some(u64::from_ne_bytes([a, b, c, d, e, f, g, h]))
+        };
+        let counters = names.into_iter().enumerate();
+        Ok(counters.filter_map(|(at, name)| Some((name, value(at)?))).collect())
+    }
+
+    /// The names of a string set, in their order: of features, that of their bits.
+    fn names(&self, set: u32) -> Result<Vec<String>, Errno> {
         // `struct ethtool_sset_info`: command, reserved, a mask of 64 bits, one count.
-        let [a, b, c, d, e, f, g, h] = (1_u64 << FEATURE_NAMES).to_ne_bytes();
+        let [a, b, c, d, e, f, g, h] = (1_u64 << set).to_ne_bytes();
         let mask = [u32::from_ne_bytes([a, b, c, d]), u32::from_ne_bytes([e, f, g, h])];
         let mut info = [GET_STRING_SET_INFO, 0, mask[0], mask[1], 0];
         self.command(&mut info)?;
         let count = usize::try_from(info[4]).unwrap_or(usize::MAX);
-        if count > MOST_FEATURES {
+        if count > MOST_NAMES {
             return Err(Errno::EOVERFLOW);
         }
         // `struct ethtool_gstrings`: command, string set, count, then the strings.
         let mut words = vec![0; 3 + NAME_WORDS * count];
         words[0] = GET_STRINGS;
-        words[1] = FEATURE_NAMES;
+        words[1] = set;
         words[2] = info[4];
         self.command(&mut words)?;
         Ok((0..count).map(|at| text(&words, 3 + NAME_WORDS * at)).collect())

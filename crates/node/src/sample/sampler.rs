@@ -6,15 +6,32 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use vioperf_model::sample::Sample;
+use vioperf_model::sample::{LayerCounters, Sample};
 use vioperf_model::units::TimeSpan;
 use vioperf_model::wire::MAX_SAMPLES;
 
 use super::Sources;
+use crate::clock::thread_cpu_ns;
 use crate::load::LoadControl;
 
-/// Samples, and the groups of counters that are missing in them with the reason.
-pub(crate) type Sampled = (Vec<Sample>, BTreeMap<String, String>);
+/// What was sampled.
+#[derive(Debug, Default)]
+pub(crate) struct Sampled {
+    /// The samples, oldest first.
+    pub(crate) samples: Vec<Sample>,
+    /// Counters of every layer, before the first and after the last of them.
+    pub(crate) layers: Vec<LayerCounters>,
+    /// The groups of counters that are missing in them, with the reason.
+    pub(crate) absent: BTreeMap<String, String>,
+    /// CPU time that it took.
+    pub(crate) cpu_ns: u64,
+}
+
+/// What is read before anything moves.
+struct Began {
+    layers: LayerCounters,
+    sample: Sample,
+}
 
 /// A running sampler; dropping it ends it.
 pub(crate) struct Sampler {
@@ -32,7 +49,9 @@ impl Sampler {
     ) -> io::Result<Self> {
         let stop = Arc::new(StopSignal::default());
         let began = Instant::now();
-        let first = sources.read(&loads);
+        let cpu_ns_before = thread_cpu_ns();
+        let first = Began { layers: sources.read_layers(), sample: sources.read(&loads) };
+        let first_cpu_ns = thread_cpu_ns().saturating_sub(cpu_ns_before);
         let ticks = Ticks {
             began,
             interval: interval.as_duration(),
@@ -41,7 +60,7 @@ impl Sampler {
         };
         let thread = std::thread::Builder::new()
             .name("sampler".to_owned())
-            .spawn(move || ticks.sample(sources, &loads, first))?;
+            .spawn(move || ticks.sample(sources, &loads, first, first_cpu_ns))?;
         Ok(Self { stop, thread: Some(thread) })
     }
 
@@ -51,7 +70,7 @@ impl Sampler {
         let sampled = self.thread.take().and_then(|thread| thread.join().ok());
         sampled.unwrap_or_else(|| {
             let lost = ("samples".to_owned(), "the sampling thread died".to_owned());
-            (Vec::new(), BTreeMap::from([lost]))
+            Sampled { absent: BTreeMap::from([lost]), ..Sampled::default() }
         })
     }
 }
@@ -104,8 +123,15 @@ struct Ticks {
 }
 
 impl Ticks {
-    fn sample(self, mut sources: Sources, loads: &[Arc<LoadControl>], first: Sample) -> Sampled {
-        let mut samples = vec![first];
+    fn sample(
+        self,
+        mut sources: Sources,
+        loads: &[Arc<LoadControl>],
+        first: Began,
+        first_cpu_ns: u64,
+    ) -> Sampled {
+        let Began { layers, sample } = first;
+        let mut samples = vec![sample];
         let mut deadline = self.began.checked_add(self.deadline);
         loop {
             let due = self.next_tick().filter(|_| samples.len() + 1 < MAX_SAMPLES);
@@ -121,10 +147,18 @@ impl Ticks {
                 }
                 continue;
             }
-            samples.push(sources.read(loads));
             if stopped {
-                return (samples, sources.into_absent());
+                samples.push(sources.read(loads));
+                let layers = vec![layers, sources.read_layers()];
+                let absent = sources.into_absent();
+                return Sampled {
+                    samples,
+                    layers,
+                    absent,
+                    cpu_ns: first_cpu_ns.saturating_add(thread_cpu_ns()),
+                };
             }
+            samples.push(sources.read(loads));
         }
     }
 
@@ -147,6 +181,10 @@ mod tests {
         Sources::open(Path::new("/proc"), &[]).unwrap()
     }
 
+    fn times_of(samples: &[Sample]) -> Vec<u64> {
+        samples.iter().map(|sample| sample.monotonic_ns).collect()
+    }
+
     #[test]
     fn samples_at_the_start_at_every_tick_and_at_the_end() {
         let millisecond = TimeSpan::from_millis;
@@ -154,12 +192,16 @@ mod tests {
         let sampler =
             Sampler::start(sources(), vec![], millisecond(20), millisecond(60_000)).unwrap();
         std::thread::sleep(Duration::from_millis(110));
-        let (samples, absent) = sampler.stop();
-        assert!(absent.is_empty(), "{absent:?}");
+        let Sampled { samples, layers, absent, cpu_ns } = sampler.stop();
+        assert!(absent.keys().all(|group| group.starts_with("layers.")), "{absent:?}");
+        assert!(cpu_ns > 0);
+        assert_eq!(layers.len(), 2);
+        assert!(layers[0].monotonic_ns <= times_of(&samples)[0]);
+        assert!(layers[1].monotonic_ns >= times_of(&samples)[samples.len() - 1]);
         // On a busy machine ticks are missed, but never made up for.
         let most = began.elapsed().as_millis() / 20 + 2;
         assert!(samples.len() >= 2 && samples.len() as u128 <= most, "{}", samples.len());
-        let times: Vec<u64> = samples.iter().map(|sample| sample.monotonic_ns).collect();
+        let times = times_of(&samples);
         assert!(times.is_sorted(), "{times:?}");
         assert!(samples.iter().all(|sample| sample.cores.is_some() && sample.tcp.is_some()));
     }
@@ -175,8 +217,7 @@ mod tests {
             std::thread::sleep(Duration::from_millis(1));
         }
         assert!(load.ended_early().unwrap().contains("30ms"));
-        let (samples, _) = sampler.stop();
-        assert!(samples.len() >= 3);
+        assert!(sampler.stop().samples.len() >= 3);
     }
 
     #[test]
