@@ -163,6 +163,9 @@ fn is_same_end(end: &EndFacts, party: &Party, interface: &InterfaceFacts) -> boo
         full_duplex,
         queues,
         rings,
+        coalescing,
+        hash_entries,
+        steering,
         offloads,
         absent,
     } = interface;
@@ -173,6 +176,8 @@ fn is_same_end(end: &EndFacts, party: &Party, interface: &InterfaceFacts) -> boo
         && (&known.driver, &known.driver_version) == (driver, driver_version)
         && (known.speed_mbit_per_s, known.full_duplex) == (*speed_mbit_per_s, *full_duplex)
         && (known.queues, known.rings) == (*queues, *rings)
+        && known.coalescing == *coalescing
+        && (&known.hash_entries, &known.steering) == (hash_entries, steering)
         && (&known.offloads, &known.absent) == (offloads, absent)
 }
 

@@ -4,6 +4,7 @@
 //! [`NodeReport::absent`] tells the reason once.
 
 mod layers;
+mod settings;
 
 use std::collections::BTreeMap;
 
@@ -14,6 +15,7 @@ pub use layers::{
     ConntrackCounters, InterruptLine, Interrupts, LayerCounters, QdiscCounters, SoftInterrupts,
     SoftnetCore, StallTimes, ThreadSwitches,
 };
+pub use settings::{Coalescing, PacketSteering};
 
 /// Everything one node read at one moment.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -346,6 +348,16 @@ pub struct InterfaceFacts {
     /// Ring sizes in use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rings: Option<RingSizes>,
+    /// How interrupts are put off.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub coalescing: Option<Coalescing>,
+    /// Of the table that spreads received packets over queues by their hash (RSS,
+    /// `ETHTOOL_GRXFHINDIR`): so many entries name each queue.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hash_entries: Option<Vec<u32>>,
+    /// Which cores each queue's packets are steered to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub steering: Option<PacketSteering>,
     /// Every offload feature and whether it is active, by `ethtool -k`'s kernel name
     /// (`tx-tcp-segmentation`, `rx-gro`, …).
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]

@@ -3,8 +3,10 @@
 pub(crate) mod ethtool;
 mod impair;
 mod offloads;
+mod steering;
 
 use std::net::IpAddr;
+use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -184,5 +186,9 @@ fn facts(link: &Link) -> InterfaceFacts {
         _ => None,
     };
     ethtool::complete(&mut facts);
+    match steering::read(Path::new("/sys/class/net"), &facts.name, &facts.mac) {
+        Ok(steering) => facts.steering = Some(steering),
+        Err(reason) => drop(facts.absent.insert("steering".to_owned(), reason)),
+    }
     facts
 }

@@ -156,6 +156,27 @@ fn a_limited_link_is_read_within_one_percent() {
     }
 }
 
+/// Every datagram that was sent left the queueing discipline, was dropped by it or waits in it.
+#[test]
+fn what_a_queueing_discipline_drops_is_told() {
+    let mut nodes = quiet_pair();
+    nodes[0]
+        .command("tc qdisc add dev left root tbf rate 20mbit burst 20000 latency 10ms mtu 2000");
+    let options = json!({ "kind": "packet-rate", "payload": "1000 B" });
+    let [sent, _] = measure(&mut nodes, &options, Duration::from_millis(300));
+    let [before, after] = [0, 1].map(|at| {
+        let disciplines = sent.layers[at].qdiscs.as_ref().unwrap();
+        disciplines.iter().find(|found| found.kind == "tbf").unwrap()
+    });
+    assert_eq!((after.interface.as_str(), after.parent.as_str()), ("left", "root"));
+    let dropped = after.drops - before.drops;
+    let told = u64::from(after.packets - before.packets + dropped + after.queued_packets);
+    let datagrams = moved(&sent).datagrams.unwrap();
+    // Beside them there are a few that tell where a flow ended.
+    assert!((datagrams..datagrams + 41).contains(&told), "{after:?} of {datagrams}");
+    assert!(u64::from(dropped) > datagrams / 2, "{dropped} of {datagrams} dropped");
+}
+
 /// Drops datagrams of the load that come to this node's `port`, at random; by what is in their UDP
 /// header they are told from those that prepare and end a load.
 fn plant_loss(node: &Node, rule: &str) {

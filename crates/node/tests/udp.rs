@@ -177,6 +177,11 @@ fn at_full_speed_what_is_lost_is_what_found_no_room() {
         // What tells of a flow's end may find no room either.
         let told = load.socket_drops.unwrap();
         assert!((outcome.lost..outcome.lost + 200).contains(&told), "{told} {outcome:?}");
+        // The kernel's own counter, over the whole load and what is told after it.
+        let name = if bind == RECEIVER_ADDRESS { "UdpRcvbufErrors" } else { "Udp6RcvbufErrors" };
+        let [before, after] =
+            [0, 1].map(|at| received.layers[at].protocols.as_ref().unwrap()[name]);
+        assert!((told..told + 200).contains(&(after - before)), "{told} {before} {after}");
     }
 }
 

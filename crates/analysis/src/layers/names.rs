@@ -66,7 +66,7 @@ pub(super) fn named(layers: &LayerCounters) -> Named {
         add("soft-interrupts", &of, "NET_RX", Count::Grows(core.net_rx));
         add("soft-interrupts", &of, "NET_TX", Count::Grows(core.net_tx));
     }
-    for interrupts in &layers.interrupts {
+    if let Some(interrupts) = &layers.interrupts {
         for (core, count) in interrupts.cores.iter().zip(&interrupts.total) {
             add("interrupts", &format!("core {core}"), "all", Count::Grows(*count));
         }

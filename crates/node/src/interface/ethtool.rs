@@ -8,13 +8,15 @@ use std::os::fd::{AsRawFd, OwnedFd};
 
 use nix::errno::Errno;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
-use vioperf_model::sample::{InterfaceFacts, QueueCounts, RingSizes};
+use vioperf_model::sample::{Coalescing, InterfaceFacts, QueueCounts, RingSizes};
 
 const GET_DRIVER: u32 = 0x03;
+const GET_COALESCING: u32 = 0x0e;
 const GET_RINGS: u32 = 0x10;
 const GET_STRINGS: u32 = 0x1b;
 const GET_STATISTICS: u32 = 0x1d;
 const GET_STRING_SET_INFO: u32 = 0x37;
+const GET_HASH_TABLE: u32 = 0x38;
 const GET_FEATURES: u32 = 0x3a;
 const SET_FEATURES: u32 = 0x3b;
 const GET_CHANNELS: u32 = 0x3c;
@@ -27,8 +29,8 @@ const FEATURE_NAMES: u32 = 4;
 /// `ETH_GSTRING_LEN`, in bytes and in words.
 const NAME_BYTES: usize = 32;
 const NAME_WORDS: usize = NAME_BYTES / 4;
-/// Many more than any kernel has features (some 60), or most drivers statistics; bounds what is
-/// allocated.
+/// Many more than any kernel has features (some 60), or most drivers statistics, or entries of the
+/// table that spreads packets; bounds what is allocated.
 const MOST_NAMES: usize = 4096;
 /// `__ETHTOOL_LINK_MODE_MASK_NWORDS` of any kernel is far below.
 const MOST_MODE_WORDS: usize = 64;
@@ -62,6 +64,8 @@ pub(super) fn complete(facts: &mut InterfaceFacts) {
         Err(errno) => drop(absent.insert("queues".to_owned(), errno.to_string())),
     }
     facts.rings = noting("rings", device.rings(), &mut absent);
+    facts.coalescing = noting("coalescing", device.coalescing(), &mut absent);
+    facts.hash_entries = noting("hash_entries", device.hash_entries(), &mut absent);
     let features = noting("offloads", device.features(), &mut absent).unwrap_or_default();
     facts.offloads = features.into_iter().map(|(name, feature)| (name, feature.active)).collect();
     facts.absent = absent;
@@ -171,6 +175,46 @@ impl Device {
         words[0] = GET_RINGS;
         self.command(&mut words)?;
         Ok(RingSizes { rx: words[5], tx: words[8] })
+    }
+
+    /// `struct ethtool_coalesce`: the command, of receiving µs and packets, the same while interrupts are
+    /// served, these four of sending, one of statistics, whether they adapt, and eleven more.
+    fn coalescing(&self) -> Result<Coalescing, Errno> {
+        let mut words = [0; 23];
+        words[0] = GET_COALESCING;
+        self.command(&mut words)?;
+        Ok(Coalescing {
+            rx_us: words[1],
+            rx_frames: words[2],
+            tx_us: words[5],
+            tx_frames: words[6],
+            adaptive_rx: words[10] != 0,
+            adaptive_tx: words[11] != 0,
+        })
+    }
+
+    /// `struct ethtool_rxfh_indir`: the command, the size of the table, its entries. Asked with a size
+    /// of 0 the kernel says how large it is.
+    fn hash_entries(&self) -> Result<Vec<u32>, Errno> {
+        let mut head = [GET_HASH_TABLE, 0];
+        self.command(&mut head)?;
+        let size = usize::try_from(head[1]).unwrap_or(usize::MAX);
+        if size == 0 || size > MOST_NAMES {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        let mut words = vec![0; 2 + size];
+        words[0] = GET_HASH_TABLE;
+        words[1] = head[1];
+        self.command(&mut words)?;
+        let mut of_queues: Vec<u32> = Vec::new();
+        for queue in words.iter().skip(2).filter_map(|queue| usize::try_from(*queue).ok()) {
+            if queue >= MOST_NAMES {
+                return Err(Errno::EOVERFLOW);
+            }
+            of_queues.resize(of_queues.len().max(queue + 1), 0);
+            of_queues[queue] += 1;
+        }
+        Ok(of_queues)
     }
 
     /// `struct ethtool_channels`: the command, four maxima, rx, tx, other, combined.
