@@ -10,6 +10,8 @@ use vioperf_model::units::BitRate;
 
 use crate::statistics::summarise;
 
+pub use crate::shapes::median;
+
 pub use crate::window::Reading;
 pub use citation::{cite, failed, sentence, smallest_effects};
 pub use totals::{Totals, burned_percent_of_core, process_percent_of_core};
@@ -102,17 +104,6 @@ pub fn check(
         allowed_high: high,
         passed: (low..=high).contains(&reading),
     })
-}
-
-/// The middle of `values`, or the mean of the two in the middle.
-pub fn median(values: &[f64]) -> Option<f64> {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let upper = *sorted.get(sorted.len() / 2)?;
-    if sorted.len() % 2 == 1 {
-        return Some(upper);
-    }
-    sorted.get(sorted.len() / 2 - 1).map(|lower| f64::midpoint(*lower, upper))
 }
 
 /// How much equal trials differ; absent of fewer than two.

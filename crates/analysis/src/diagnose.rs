@@ -6,6 +6,8 @@ mod dips;
 mod disagreement;
 mod disturbed;
 mod emulation;
+mod frequency;
+mod frequency_within;
 mod left_out;
 mod link_speed;
 mod loads;
@@ -21,6 +23,7 @@ mod records;
 mod resumed;
 mod scatter;
 mod stolen;
+mod throttled;
 mod timeouts;
 mod too_few_trials;
 mod trend;
@@ -68,6 +71,9 @@ const RULES: &[Rule] = &[
     trend_within::check,
     dips::check,
     machine_before::check,
+    throttled::check,
+    frequency::check,
+    frequency_within::check,
     machine_busy::check,
     stolen::check,
     disturbed::check,

@@ -28,6 +28,7 @@ mod rates;
 pub mod result;
 pub mod settling;
 mod shapes;
+mod speeds;
 mod statistics;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;

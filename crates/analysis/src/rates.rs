@@ -15,6 +15,7 @@ use crate::layers::LayerReading;
 use crate::measure::{Measure, Unit};
 use crate::rate_search;
 use crate::shapes::Course;
+use crate::speeds::SpeedReading;
 use crate::threads::{QemuReading, Watched};
 use crate::window::{Absent, Reading, Window, percent};
 
@@ -41,6 +42,8 @@ pub struct TrialReadings {
     pub sender_bits_per_second: Reading,
     /// The host's cores.
     pub host: MachineReading,
+    /// How fast the host's cores ran.
+    pub speeds: SpeedReading,
     /// The guest's cores.
     pub guest: MachineReading,
     /// QEMU's threads.
@@ -216,6 +219,7 @@ impl TrialReadings {
                 _ => course(&flows, measure),
             },
             due: Due::of(trial),
+            speeds: SpeedReading::of(host.window(), &host_cores),
             host: host_cores,
             guest: guest_cores,
             qemu,

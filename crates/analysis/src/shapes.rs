@@ -22,7 +22,7 @@ pub use trend::trend;
 const ALPHA: f64 = 5e-5;
 
 /// The middle value; the mean of the middle two.
-fn median(values: &[f64]) -> Option<f64> {
+pub fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     let upper = *sorted.get(sorted.len() / 2)?;

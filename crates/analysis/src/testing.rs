@@ -356,7 +356,6 @@ fn end(place: Place, sends: bool, course: &Course) -> Party {
         Sample {
             monotonic_ns: on_clock(place, START_NS + i * SAMPLE_NS),
             load: Some(LoadCounters { bytes, calls: bytes >> 17, ..LoadCounters::default() }),
-            further_loads: Vec::new(),
             cores: Some(core_ticks(place, seconds, course)),
             interfaces: Some(BTreeMap::from([(facts.name.clone(), counters)])),
             tcp: Some(TcpCounters {
@@ -364,8 +363,7 @@ fn end(place: Place, sends: bool, course: &Course) -> Party {
                 segments_sent: bytes / 1_448,
                 segments_retransmitted: i,
             }),
-            burned_ns: None,
-            threads: None,
+            ..Sample::default()
         }
     };
     let seconds = (SAMPLES * SAMPLE_NS) as f64 / 1e9;

@@ -3,6 +3,7 @@
 //! A group of counters that cannot be read is absent (`None`) in every sample, and
 //! [`NodeReport::absent`] tells the reason once.
 
+mod core_speed;
 mod layers;
 mod settings;
 
@@ -11,6 +12,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use core_speed::{CoreFrequencyNow, CoreThrottles};
 pub use layers::{
     ConntrackCounters, InterruptLine, Interrupts, LayerCounters, QdiscCounters, SoftInterrupts,
     SoftnetCore, StallTimes, ThreadSwitches,
@@ -32,6 +34,12 @@ pub struct Sample {
     /// in the order of the cores: `/proc/stat` (proc_stat(5)).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cores: Option<Vec<CoreTicks>>,
+    /// How fast the cores ran, those that tell it: `cpufreq/scaling_cur_freq`. Observers only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub frequencies: Option<Vec<CoreFrequencyNow>>,
+    /// How often heat has throttled the cores, those that tell it: `thermal_throttle/`. Observers only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub throttles: Option<Vec<CoreThrottles>>,
     /// Counters of every interface in the node's network namespace but loopback, by name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interfaces: Option<BTreeMap<String, InterfaceCounters>>,

@@ -10,6 +10,7 @@ pub mod fuzzing;
 mod interface;
 mod load;
 mod machine;
+mod open_files;
 mod sample;
 mod scheduling;
 mod serve;

@@ -5,7 +5,6 @@ mod connections;
 mod control;
 mod datagram;
 mod histogram;
-mod open_files;
 mod packet_rate;
 mod request_response;
 mod schedule;

@@ -1,13 +1,16 @@
 //! What a node reads while the load runs. Each group of counters is a reader that keeps its files
 //! open, and a pure function of what they say.
 
+mod core_files;
 mod cores;
+mod frequencies;
 mod interfaces;
 mod kept_file;
 mod layers;
 pub(crate) mod sampler;
 mod tcp;
 mod threads;
+mod throttles;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -29,6 +32,8 @@ pub(crate) enum ReadError {
     File { path: PathBuf, source: io::Error },
     #[error("{}: not understood: `{line}`", path.display())]
     Format { path: PathBuf, line: String },
+    #[error("{}: no core tells it ({file}); virtual machines mostly do not", folder.display())]
+    NoCore { folder: PathBuf, file: &'static str },
 }
 
 /// Why sampling cannot be set up at all.
@@ -45,6 +50,8 @@ pub(crate) struct Sources {
     tcp: Option<tcp::Reader>,
     threads: Option<threads::Reader>,
     layers: layers::Layers,
+    frequencies: Option<frequencies::Reader>,
+    throttles: Option<throttles::Reader>,
     burned: Option<Burned>,
     absent: BTreeMap<String, String>,
 }
@@ -65,9 +72,18 @@ impl Sources {
             tcp: noting("tcp", tcp::Reader::open(proc), &mut absent),
             threads,
             layers: layers::Layers::new(proc, processes),
+            frequencies: None,
+            throttles: None,
             burned: None,
             absent,
         })
+    }
+
+    /// From now on it is read too how fast the cores run. `sys` is `/sys` but in tests.
+    pub(crate) fn watch_speeds(&mut self, sys: &Path) {
+        let absent = &mut self.absent;
+        self.frequencies = noting("frequencies", frequencies::Reader::open(sys), absent);
+        self.throttles = noting("throttles", throttles::Reader::open(sys), absent);
     }
 
     /// From now on what is burned on purpose is read too.
@@ -88,6 +104,14 @@ impl Sources {
                 .as_mut()
                 .and_then(|reader| noting("interfaces", reader.read(), absent)),
             cores: self.cores.as_mut().and_then(|reader| noting("cores", reader.read(), absent)),
+            frequencies: self
+                .frequencies
+                .as_mut()
+                .and_then(|reader| noting("frequencies", reader.read(), absent)),
+            throttles: self
+                .throttles
+                .as_mut()
+                .and_then(|reader| noting("throttles", reader.read(), absent)),
             tcp: self.tcp.as_mut().and_then(|reader| noting("tcp", reader.read(), absent)),
             burned_ns: self.burned.as_ref().map(|burned| burned.load(Ordering::Relaxed)),
             threads: self.threads.as_mut().map(threads::Reader::read),

@@ -46,7 +46,11 @@ impl Prepared {
         if part.sample_interval < SHORTEST_INTERVAL {
             return Err(TrialError::Interval(part.sample_interval));
         }
-        let sources = Sources::open(Path::new("/proc"), &part.processes)?;
+        let mut sources = Sources::open(Path::new("/proc"), &part.processes)?;
+        // One node of a machine is enough, and who observes carries no load that it would disturb.
+        if part.role == Role::Observer {
+            sources.watch_speeds(Path::new("/sys"));
+        }
         let (interval, deadline) = (part.sample_interval, part.deadline);
         let burn = part.burn;
         let mut prepared = Self { loads: Vec::new(), sources, interval, deadline, burn };

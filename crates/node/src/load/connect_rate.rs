@@ -23,12 +23,12 @@ use vioperf_model::workload::{Transport, Workload};
 
 use super::connections::{connect_all, listen, reset};
 use super::histogram::export;
-use super::open_files::allow_open_files;
 use super::request_response::{Sizes, stream_buffer};
 use super::socket_options::{SocketOptions, smallest_buffers};
 use super::threads::{Threads, join_all};
 use super::{Load, LoadControl, LoadError};
 use crate::clock::monotonic_ns;
+use crate::open_files::allow_open_files;
 use serving::{Hosts, Serving};
 use visiting::{Visited, Visiting};
 

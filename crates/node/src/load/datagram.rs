@@ -27,9 +27,9 @@ use vioperf_model::wire::{Role, Spread};
 use vioperf_model::workload::{Receivers, Workload};
 
 use super::control::ThreadCounters;
-use super::open_files::allow_open_files;
 use super::threads::{Threads, join_all};
 use super::{Load, LoadControl, LoadError};
+use crate::open_files::allow_open_files;
 use batch::ReceiveBatch;
 use flows::{open_flows, sent, tell_ends};
 use hello::Guests;

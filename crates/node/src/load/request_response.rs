@@ -34,11 +34,11 @@ use vioperf_model::workload::{Transport, Workload};
 
 use super::connections::{Accepting, connect_all, listen, reset};
 use super::histogram::export;
-use super::open_files::allow_open_files;
 use super::socket_options::{SocketOptions, smallest_buffers};
 use super::threads::{Threads, join_all};
 use super::{Load, LoadControl, LoadError};
 use crate::clock::monotonic_ns;
+use crate::open_files::allow_open_files;
 use answering::{Answered, Answering};
 use asking::{Asked, Asking};
 use options::Options;

@@ -23,11 +23,11 @@ use vioperf_model::wire::Role;
 use vioperf_model::workload::{ReceiveWay, SendWay, Workload};
 
 use super::connections::{Accepting, connect_all, listen, reset};
-use super::open_files::allow_open_files;
 use super::schedule::Rate;
 use super::socket_options::{SocketOptions, smallest_buffers};
 use super::threads::{Threads, join_all};
 use super::{Load, LoadControl, LoadError};
+use crate::open_files::allow_open_files;
 use mover::{Flow, Moved, Mover};
 use sink::Sink;
 use source::Source;
