@@ -86,6 +86,8 @@ fn what_is_stored_is_reported_in_every_format_as_it_was_printed() {
     assert_eq!(report["cells"][0]["trials"]["completed"], 3);
     assert_eq!(report["run"]["scenario"]["testbed"]["server"], SERVER_6);
     assert_eq!(report["run"]["scenario"]["testbed"]["mtu"], 1500);
+    // The machine was looked at before.
+    assert!(report["run"]["machine_before"]["took_ms"].as_u64().unwrap() >= 600);
     for format in ["terminal", "csv", "markdown", "html"] {
         let text = vioperf(&["report", &stored, "--format", format]).succeeded().stdout;
         assert!(text.contains(SERVER_6), "{format}: {text}");

@@ -17,6 +17,7 @@ use crate::conductor::schedule::{Audience, Earlier, Position, Schedule, SoFar};
 use crate::exit::{Failure, run_code};
 use crate::history;
 use crate::interrupt::{Interrupt, signal_name};
+use crate::machine_look;
 use crate::machines::client::{Family, Way};
 use crate::machines::stage::{Ends, MachineStage};
 use crate::machines::token::Token;
@@ -63,8 +64,9 @@ pub fn execute(args: &TestArgs, output: &Output) -> Result<ExitCode, Failure> {
         IpAddr::V6(_) => IpVersion::Ipv6,
     };
     let ends = Ends::greet(connection, &args.target.to_string(), &interrupt)?;
+    let machine_before = machine_look::look(Path::new("/"));
     let plan = Plan::new(&scenario, scenario.repeat.seed.unwrap_or(0));
-    let mut info = run_info(&scenario, &plan);
+    let mut info = RunInfo { machine_before, ..run_info(&scenario, &plan) };
     let mut keeper = Keeper {
         directory: args.out.as_deref().map(|path| RunDirectory::create(path, &info)).transpose()?,
         records: Vec::new(),
