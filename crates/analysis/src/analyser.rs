@@ -102,6 +102,9 @@ impl<'r> Analyser<'r> {
             run: run.clone(),
         };
         analysis.variants = compare::variants(&analysis, &compare::Options::default());
+        if let Some(opening) = headline::without_guest(&analysis) {
+            analysis.headline = opening;
+        }
         analysis
     }
 }

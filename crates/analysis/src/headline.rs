@@ -5,9 +5,11 @@ use vioperf_model::nic::NicKind;
 use vioperf_model::record::{Outcome, RunInfo, TrialRecord};
 use vioperf_model::workload::Direction;
 
+use crate::compare::result::{ComparedRow, Verdict};
+use crate::compare::words::with_interval;
 use crate::measure::{Measure, Unit};
 use crate::rates::headline;
-use crate::result::{CellAnalysis, Ranked, RankedWorkload, Summary};
+use crate::result::{CellAnalysis, Ranked, RankedWorkload, RunAnalysis, Summary};
 use crate::wording::{capitalised, count, direction, load_any_way, percent, three_digits};
 
 /// What has to be said before any number.
@@ -70,6 +72,54 @@ pub fn cut_short(run: &RunInfo, trial: &TrialRecord) -> Option<String> {
     };
     let reason = reason.trim_end_matches('.');
     Some(format!("It ended after {:.1} s: {reason}; until then {rate}.", ns as f64 / 1e9))
+}
+
+/// So many rows of a comparison are named.
+const NAMED_ROWS: usize = 3;
+
+/// What is said of a lab whose plan has no guest: what its variants say of each other, by the metric
+/// that paths are ranked by. `None` where there is a guest.
+pub fn without_guest(analysis: &RunAnalysis) -> Option<Vec<String>> {
+    let RunAnalysis { run, cells, variants, .. } = analysis;
+    if run.scenario.testbed.server.is_some() || run.plan.cells.iter().any(|cell| cell.nic.is_some())
+    {
+        return None;
+    }
+    let Some(comparison) = variants else {
+        let alone = "No NIC is among the factors: this is the host's own path, and nothing is set beside it.";
+        return Some(vec![alone.into()]);
+    };
+    let metric = cells.first()?.headline_metric;
+    let rows: Vec<&ComparedRow> =
+        comparison.rows.iter().filter(|row| row.metric == metric).collect();
+    let mut said: Vec<String> =
+        rows.iter().take(NAMED_ROWS).map(|row| beside_first(row, rows.len() > 1)).collect();
+    if rows.len() > NAMED_ROWS {
+        said.push(format!("and {} more", rows.len() - NAMED_ROWS));
+    }
+    Some(vec![format!(
+        "{} against {}, on the host's own path: {}.",
+        comparison.b.name,
+        comparison.a.name,
+        said.join("; ")
+    )])
+}
+
+/// A row of the comparison (`throughput +4.2 % (+3.1 to +5.3), better`).
+fn beside_first(row: &ComparedRow, is_one_of_many: bool) -> String {
+    let of = if is_one_of_many { format!("{} ", row.name()) } else { String::new() };
+    let difference = row.difference.map(|difference| with_interval(&difference, row.unit));
+    let verdict = match row.verdict {
+        Verdict::Better => "better",
+        Verdict::Worse => "worse",
+        Verdict::Negligible => "less than matters",
+        Verdict::NoDifference => "no difference as large as matters",
+        Verdict::Unclear => "unclear",
+        Verdict::TooFewBlocks => "too few blocks to say more",
+        Verdict::NotComparable => "not comparable",
+    };
+    let seen: Vec<&str> = difference.as_deref().into_iter().chain([verdict]).collect();
+    format!("{of}{} {}", row.title, seen.join(", "))
 }
 
 /// The answer, the advice first.
@@ -270,5 +320,66 @@ fn list<T: AsRef<str>>(items: &[T]) -> String {
         [] => String::new(),
         [one] => (*one).to_owned(),
         [first @ .., last] => format!("{} and {last}", first.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use vioperf_model::plan::Plan;
+    use vioperf_model::scenario::{GuestChanges, TestbedChanges, Variant};
+    use vioperf_model::units::BitRate;
+
+    use crate::analyse;
+    use crate::testing::{Synthetic, with_flat_rate};
+
+    /// Opens the report of a run without a guest, each of whose variants has a link rate of its own.
+    fn opening(variants: &[(&str, u32)], blocks: u32) -> Vec<String> {
+        let Synthetic { mut run, .. } = Synthetic::calm_kvm();
+        let variant = |(name, rate): &(&str, u32)| Variant {
+            name: (*name).into(),
+            testbed: TestbedChanges {
+                rate: Some(BitRate::from_bits_per_second(u64::from(*rate))),
+                ..Default::default()
+            },
+            guest: GuestChanges::default(),
+        };
+        run.scenario.variants = variants.iter().map(variant).collect();
+        run.scenario.factors.nic = Default::default();
+        run.scenario.repeat.blocks = blocks;
+        run.plan = Plan::new(&run.scenario, 1);
+        let mut trials = Vec::new();
+        for (block, cells) in (0..).zip(&run.plan.blocks) {
+            for cell in cells.iter().map(|index| &run.plan.cells[*index]) {
+                let name = cell.variant_name().unwrap_or_default();
+                let rate = variants
+                    .iter()
+                    .find(|(known, _)| *known == name)
+                    .map_or(1e8, |of| f64::from(of.1));
+                let sequence = u32::try_from(trials.len()).unwrap();
+                trials.push(with_flat_rate(
+                    cell,
+                    block,
+                    sequence,
+                    rate + f64::from(block % 3) * 1e5,
+                ));
+            }
+        }
+        analyse(&run, &trials).headline
+    }
+
+    #[test]
+    fn without_a_guest_the_variants_open_the_report() {
+        let said = opening(&[("slow", 100_000_000), ("fast", 200_000_000)], 10).join(" ");
+        assert!(said.starts_with("fast against slow, on the host's own path: "), "{said}");
+        let first = "baseline/1-stream/to-guest throughput +99.9 % (+100 to +100), better; ";
+        assert!(said.contains(first) && said.ends_with("; and 1 more."), "{said}");
+        let few = opening(&[("slow", 100_000_000), ("fast", 200_000_000)], 2).join(" ");
+        assert!(few.contains("too few blocks"), "{few}");
+    }
+
+    #[test]
+    fn without_a_guest_and_variants_it_is_said_what_this_is() {
+        let said = opening(&[], 3).join(" ");
+        assert!(said.contains("No NIC is among the factors"), "{said}");
     }
 }
