@@ -1,14 +1,17 @@
 //! Reading a scenario from TOML, with `--set` applied, and with errors that point at the place.
 
+mod overrides;
+
 use std::fmt;
 use std::ops::Range;
-use std::str::FromStr;
 
 use serde::Deserialize;
-use toml::{Table, Value};
+use toml::Table;
 
-use crate::scenario::{Scenario, Variant};
+use crate::scenario::Scenario;
 use crate::suggest::nearest;
+
+pub use overrides::{Override, OverrideError};
 
 /// Everything that is wrong with a scenario.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,255 +62,6 @@ impl fmt::Display for ScenarioError {
 
 impl std::error::Error for ScenarioError {}
 
-/// One `--set key=value`, or another option that changes a key of the scenario.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Override {
-    /// As the user typed it, for messages.
-    text: String,
-    /// The variant that it is about; absent for the scenario itself.
-    variant: Option<String>,
-    section: Option<String>,
-    /// Absent where a variant is only named.
-    key: Option<String>,
-    value: Value,
-}
-
-/// A `--set` that cannot be meant.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum OverrideError {
-    /// There is no `=`.
-    #[error("`{0}` has no `=`: write it like `streams=1,4` or `workload.duration=10s`")]
-    NoValue(String),
-    /// No scenario has such a key.
-    #[error("no scenario has a key `{key}`{hint}; write it like `streams=1,4` or `guest.vcpus=2`")]
-    UnknownKey {
-        /// The key.
-        key: String,
-        /// The nearest one.
-        hint: String,
-    },
-}
-
-impl FromStr for Override {
-    type Err = OverrideError;
-
-    /// Reads `section.key=value`, or `key=value` where the key is a factor's or is found in one
-    /// section only. The value is TOML, or a bare word, or bare words with commas between.
-    fn from_str(text: &str) -> Result<Self, OverrideError> {
-        let (path, value) =
-            text.split_once('=').ok_or_else(|| OverrideError::NoValue(text.into()))?;
-        let known = known_keys::<Scenario>();
-        let (section, key) = resolve(path.trim(), &known)?;
-        let value = value_of(value.trim(), section.as_deref(), &known);
-        Ok(Self { text: format!("--set {text}"), variant: None, section, key: Some(key), value })
-    }
-}
-
-impl Override {
-    /// An option of the command line (`--blocks`) that stands for the key of a section.
-    pub fn option(option: &str, section: &str, key: &str, value: impl Into<Value>) -> Self {
-        let value = value.into();
-        Self {
-            text: format!("{option} {value}"),
-            variant: None,
-            section: Some(section.to_owned()),
-            key: Some(key.to_owned()),
-            value,
-        }
-    }
-
-    /// A variant (`new`), or something that one has otherwise (`new:qemu=/opt/qemu`,
-    /// `new:offloads.gro=off`).
-    ///
-    /// # Errors
-    /// When no variant has such a key.
-    pub fn of_variant(text: &str) -> Result<Self, OverrideError> {
-        let (name, change) = match text.split_once(':') {
-            Some((name, change)) => (name, Some(change)),
-            None => (text, None),
-        };
-        let mut own = Self {
-            text: format!("--variant {text}"),
-            variant: Some(name.trim().to_owned()),
-            section: None,
-            key: None,
-            value: Value::Boolean(true),
-        };
-        if let Some(change) = change {
-            let (path, value) =
-                change.split_once('=').ok_or_else(|| OverrideError::NoValue(change.into()))?;
-            let known = known_keys::<Variant>();
-            let (section, key) = resolve(path.trim(), &known)?;
-            own.value = value_of(value.trim(), section.as_deref(), &known);
-            (own.section, own.key) = (section, Some(key));
-        }
-        Ok(own)
-    }
-
-    /// An option of the command line (`--duration 10s`) that stands for a key of a section; the value
-    /// is read as that of `--set` is.
-    pub fn flag(flag: &str, section: &str, key: &str, value: &str) -> Self {
-        let (section, key) = match key.rsplit_once('.') {
-            Some((table, key)) => (format!("{section}.{table}"), key),
-            None => (section.to_owned(), key),
-        };
-        Self {
-            text: format!("{flag} {value}"),
-            variant: None,
-            section: Some(section),
-            key: Some(key.to_owned()),
-            value: bare_value(value.trim()),
-        }
-    }
-
-    fn apply(&self, table: &mut Table) {
-        let Some(table) = (match &self.variant {
-            Some(name) => variant_of(table, name),
-            None => Some(table),
-        }) else {
-            return;
-        };
-        let target = match &self.section {
-            None => table,
-            Some(section) => {
-                let mut target = table;
-                for name in section.split('.') {
-                    let entry = target.entry(name).or_insert(Value::Table(Table::new()));
-                    match entry {
-                        Value::Table(inner) => target = inner,
-                        // A wrong type there is reported when the whole is read.
-                        _ => return,
-                    }
-                }
-                target
-            }
-        };
-        if let Some(key) = &self.key {
-            target.insert(key.clone(), self.value.clone());
-        }
-    }
-}
-
-/// The table of a variant, made where there is none of that name. Nothing where `variants` is no list:
-/// that is reported when the whole is read.
-fn variant_of<'t>(table: &'t mut Table, name: &str) -> Option<&'t mut Table> {
-    let variants = table.entry("variants").or_insert(Value::Array(Vec::new())).as_array_mut()?;
-    let is_it = |variant: &Value| variant.get("name").and_then(Value::as_str) == Some(name);
-    let at = match variants.iter().position(is_it) {
-        Some(at) => at,
-        None => {
-            let mut made = Table::new();
-            made.insert("name".to_owned(), Value::String(name.to_owned()));
-            variants.push(Value::Table(made));
-            variants.len() - 1
-        }
-    };
-    variants.get_mut(at)?.as_table_mut()
-}
-
-/// Sections, and the keys of each.
-type Known = Vec<(String, Vec<String>)>;
-
-/// Stands among the keys of a section that may have any.
-const ANY_KEY: &str = "*";
-
-/// The sections of a scenario (`guest`, `workload.search`) and the keys of each, top-level keys under
-/// the empty name; read off the schema, so that there is one place that knows them.
-fn known_keys<T: schemars::JsonSchema>() -> Known {
-    let generator = schemars::generate::SchemaSettings::draft2020_12()
-        .with(|settings| settings.inline_subschemas = true)
-        .into_generator();
-    let schema = generator.into_root_schema_for::<T>();
-    let mut known = Vec::new();
-    collect_keys("", &schema.to_value(), &mut known);
-    known
-}
-
-fn collect_keys(section: &str, schema: &serde_json::Value, known: &mut Known) {
-    if schema.get("additionalProperties").is_some_and(serde_json::Value::is_object) {
-        known.push((section.to_owned(), vec![ANY_KEY.to_owned()]));
-    }
-    let Some(properties) = schema.get("properties").and_then(serde_json::Value::as_object) else {
-        return;
-    };
-    known.push((section.to_owned(), properties.keys().cloned().collect()));
-    for (name, inner) in properties {
-        let inside = if section.is_empty() { name.clone() } else { format!("{section}.{name}") };
-        collect_keys(&inside, inner, known);
-    }
-}
-
-fn resolve(path: &str, known: &Known) -> Result<(Option<String>, String), OverrideError> {
-    let has = |section: &str, key: &str| {
-        let is_it = |known: &String| known == key || known == ANY_KEY;
-        known.iter().any(|(name, keys)| name == section && keys.iter().any(is_it))
-    };
-    if let Some((section, key)) = path.rsplit_once('.') {
-        // `search.width` is enough for `workload.search.width`.
-        let inner = format!(".{section}");
-        let named = known
-            .iter()
-            .map(|(name, _)| name.as_str())
-            .find(|name| (*name == section || name.ends_with(&inner)) && has(name, key));
-        if let Some(section) = named {
-            return Ok((Some(section.to_owned()), key.to_owned()));
-        }
-    } else if has("factors", path) {
-        return Ok((Some("factors".to_owned()), path.to_owned()));
-    } else {
-        let names = |(_, keys): &&(String, Vec<String>)| keys.iter().any(|key| key == path);
-        let sections: Vec<&str> =
-            known.iter().filter(names).map(|(name, _)| name.as_str()).collect();
-        if let [section] = sections[..] {
-            let section = (!section.is_empty()).then(|| section.to_owned());
-            return Ok((section, path.to_owned()));
-        }
-    }
-    let full: Vec<String> = known
-        .iter()
-        .flat_map(|(section, keys)| {
-            keys.iter().map(move |key| {
-                if section.is_empty() { key.clone() } else { format!("{section}.{key}") }
-            })
-        })
-        .collect();
-    let last = path.rsplit('.').next().unwrap_or(path);
-    let hint = nearest(path, full.iter().map(String::as_str))
-        .or_else(|| {
-            let keys = known.iter().flat_map(|(_, keys)| keys.iter().map(String::as_str));
-            let found = nearest(last, keys)?;
-            full.iter().map(String::as_str).find(|name| name.rsplit('.').next() == Some(found))
-        })
-        .map(|found| format!(", did you mean `{found}`?"))
-        .unwrap_or_default();
-    Err(OverrideError::UnknownKey { key: path.to_owned(), hint })
-}
-
-/// The value of a key; where any key may be, `on` and `off` are what they are to ethtool and QEMU.
-fn value_of(text: &str, section: Option<&str>, known: &Known) -> Value {
-    let is_open = known.iter().any(|(name, keys)| {
-        Some(name.as_str()) == section && keys.iter().any(|key| key == ANY_KEY)
-    });
-    match text {
-        "on" if is_open => Value::Boolean(true),
-        "off" if is_open => Value::Boolean(false),
-        _ => bare_value(text),
-    }
-}
-
-fn bare_value(text: &str) -> Value {
-    let as_toml = |text: &str| {
-        format!("value = {text}").parse::<Table>().ok().and_then(|mut table| table.remove("value"))
-    };
-    as_toml(text).unwrap_or_else(|| {
-        if text.contains(',') {
-            Value::Array(text.split(',').map(|part| bare_value(part.trim())).collect())
-        } else {
-            Value::String(text.to_owned())
-        }
-    })
-}
-
 /// Reads the scenario in `text`; `origin` is its file or name, for messages.
 ///
 /// # Errors
@@ -323,7 +77,7 @@ pub fn parse(origin: &str, text: &str, overrides: &[Override]) -> Result<Scenari
             change.apply(&mut table);
             scenario = Scenario::deserialize(table.clone()).map_err(|error| {
                 let message = with_hint(error.message());
-                let origin = change.text.clone();
+                let origin = change.text().to_owned();
                 ScenarioError(vec![Problem { origin, position: None, message }])
             })?;
         }
@@ -343,16 +97,10 @@ fn contradiction(
     key: &str,
     message: &str,
 ) -> Problem {
-    let set_by = overrides.iter().rev().find(|change| {
-        if change.variant.is_some() {
-            return key == "variants";
-        }
-        let own = change.key.as_deref().unwrap_or_default();
-        change.section.as_ref().map_or_else(|| own.to_owned(), |s| format!("{s}.{own}")) == key
-    });
+    let set_by = overrides.iter().rev().find(|change| change.sets(key));
     let message = format!("`{key}`: {message}");
     match set_by {
-        Some(change) => Problem { origin: change.text.clone(), position: None, message },
+        Some(change) => Problem { origin: change.text().to_owned(), position: None, message },
         None => {
             let position = span_of(text, key).map(|span| position(text, span.start));
             Problem { origin: origin.to_owned(), position, message }
@@ -484,7 +232,7 @@ mod tests {
         let scenario = scenario.unwrap();
         let names: Vec<_> = scenario.variants.iter().map(|v| v.name.as_str()).collect();
         assert_eq!(names, ["old", "new"]);
-        let guest = scenario.guest_of(scenario.variant("new"));
+        let guest = scenario.guest_of(scenario.variants.last());
         assert_eq!(guest.qemu.as_deref(), Some("/opt/qemu"));
         assert_eq!(guest.offloads, [("gro".to_owned(), false)].into());
         let error = Override::of_variant("new:qmu=x").unwrap_err().to_string();

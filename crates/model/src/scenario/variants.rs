@@ -58,11 +58,6 @@ impl Testbed {
 const MOST_VARIANTS: usize = 8;
 
 impl Scenario {
-    /// The variant of that name.
-    pub fn variant(&self, name: &str) -> Option<&Variant> {
-        self.variants.iter().find(|variant| variant.name == name)
-    }
-
     /// The guest of a variant, or of the scenario that has none.
     pub fn guest_of(&self, variant: Option<&Variant>) -> Guest {
         variant.map_or_else(|| self.guest.clone(), |variant| self.guest.changed(&variant.guest))
