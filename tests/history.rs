@@ -126,18 +126,6 @@ fn what_is_gone_is_marked_and_can_be_forgotten() {
     past.vioperf(&["history", "add", "a"]).failed_with(1, &["holds no run"]);
 }
 
-/// Baselines alone, which need no guest.
-const SCENARIO: &str = "\
-name = \"baselines\"
-question = \"What does this host carry?\"
-[workload]
-kind = \"tcp-stream\"
-duration = \"300ms\"
-warmup = \"100ms\"
-[repeat]
-blocks = 4
-";
-
 fn listed(world: &World) -> Vec<Value> {
     let done = world.vioperf(&["history", "--format=json"]).succeeded();
     serde_json::from_str(&done.stdout).unwrap()
@@ -145,8 +133,7 @@ fn listed(world: &World) -> Vec<Value> {
 
 #[test]
 fn a_run_enters_itself_however_it_ends_unless_it_is_told_not_to() {
-    let world = World::new();
-    write(&world.path("here/baselines.toml"), SCENARIO);
+    let world = World::with_baselines("[repeat]\nblocks = 4\n");
     world.vioperf(&["run", "baselines.toml", "--out=no", "--no-history"]).succeeded();
     let mut command = world.command(&["run", "baselines.toml", "--out=never"]);
     command.env("VIOPERF_NO_HISTORY", "1");

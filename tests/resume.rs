@@ -11,27 +11,13 @@ use serde_json::Value;
 use support::world::World;
 use support::write;
 
-/// Without a NIC there are baselines alone, and no guest is needed. Two cells in six blocks.
-const SCENARIO: &str = "\
-name = \"baselines\"
-question = \"What does this host carry?\"
-[workload]
-kind = \"tcp-stream\"
-duration = \"300ms\"
-warmup = \"100ms\"
-[factors]
-streams = [1, 2]
-[repeat]
-blocks = 6
-seed = 5
-";
+/// Two cells in six blocks.
+const REPEATED: &str = "[factors]\nstreams = [1, 2]\n[repeat]\nblocks = 6\nseed = 5\n";
 
 const TRIALS: usize = 12;
 
 fn world() -> World {
-    let world = World::new();
-    write(&world.path("here/baselines.toml"), SCENARIO);
-    world
+    World::with_baselines(REPEATED)
 }
 
 fn run_file(world: &World, run: &str) -> Value {

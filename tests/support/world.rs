@@ -32,6 +32,16 @@ pub const SHORT: &[&str] = &[
     "--set=undisturbed=false",
 ];
 
+/// Without a NIC there are baselines alone, and no guest is needed.
+const BASELINES: &str = "\
+name = \"baselines\"
+question = \"What does this host carry?\"
+[workload]
+kind = \"tcp-stream\"
+duration = \"300ms\"
+warmup = \"100ms\"
+";
+
 impl World {
     /// The cached kernels of the user are in it too.
     pub fn new() -> Self {
@@ -45,6 +55,14 @@ impl World {
         }
         let kernels = world.path("cache/vioperf/kernels");
         std::os::unix::fs::symlink(kernel_cache(), kernels).unwrap();
+        world
+    }
+
+    /// The same with a scenario of baselines alone in its current directory, `baselines.toml`, with what
+    /// else is to be in it.
+    pub fn with_baselines(further: &str) -> Self {
+        let world = Self::new();
+        super::write(&world.path("here/baselines.toml"), &format!("{BASELINES}{further}"));
         world
     }
 
