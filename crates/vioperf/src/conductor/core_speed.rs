@@ -27,8 +27,12 @@ const LOOK_EVERY: Duration = Duration::from_millis(10);
 const LOOKS: u32 = 3;
 
 /// The longest wait, and the shortest that a wait in vain makes of it.
-const PATIENCE: Duration = Duration::from_secs(4);
-const LEAST_PATIENCE: Duration = Duration::from_millis(500);
+const PATIENCE: Duration = Duration::from_secs(2);
+const LEAST_PATIENCE: Duration = Duration::from_millis(250);
+
+/// All waits together take no more than this part of the time, once they have taken so long.
+const PART_FOR_WAITS: f64 = 0.2;
+const FREE_WAITS: Duration = Duration::from_secs(5);
 
 /// The host's cores, and how fast each has been at its best.
 pub struct Cores {
@@ -37,6 +41,8 @@ pub struct Cores {
     time: Box<dyn Fn(u16) -> Option<u64> + Send + Sync>,
     best_ns: BTreeMap<u16, u64>,
     patience: Duration,
+    since: Instant,
+    waited: Duration,
 }
 
 impl fmt::Debug for Cores {
@@ -55,7 +61,14 @@ impl Cores {
         cores: Vec<u16>,
         time: impl Fn(u16) -> Option<u64> + Send + Sync + 'static,
     ) -> Self {
-        Self { cores, time: Box::new(time), best_ns: BTreeMap::new(), patience: PATIENCE }
+        Self {
+            cores,
+            time: Box::new(time),
+            best_ns: BTreeMap::new(),
+            patience: PATIENCE,
+            since: Instant::now(),
+            waited: Duration::ZERO,
+        }
     }
 
     /// How many times longer than at its best the slowest core takes now. One core is timed after the
@@ -80,12 +93,14 @@ impl Cores {
     /// in vain makes the next shorter. How fast the cores are then; the end of the trial is not known yet.
     pub fn wait(&mut self, given_up: impl Fn() -> bool) -> CoreSpeed {
         let began = Instant::now();
+        let allowed = self.since.elapsed().mul_f64(PART_FOR_WAITS) + FREE_WAITS;
+        let patience = self.patience.min(allowed.saturating_sub(self.waited));
         let mut good = 0;
         loop {
             let slowdown_before = self.slowdown();
             good = if slowdown_before < DISTURBED_SLOWDOWN { good + 1 } else { 0 };
             let waited = began.elapsed();
-            let in_vain = waited >= self.patience || given_up();
+            let in_vain = waited >= patience || given_up();
             if good < LOOKS && !in_vain {
                 std::thread::sleep(LOOK_EVERY);
                 continue;
@@ -94,6 +109,7 @@ impl Cores {
                 LOOKS => PATIENCE,
                 _ => (self.patience / 2).max(LEAST_PATIENCE),
             };
+            self.waited += waited;
             let waited_ms = u64::try_from(waited.as_millis()).unwrap_or(u64::MAX);
             return CoreSpeed { slowdown_before, slowdown_after: None, waited_ms };
         }
@@ -170,7 +186,7 @@ mod tests {
     fn waits_in_vain_become_shorter_and_one_that_is_not_restores_the_patience() {
         let mut cores = planted(&[100, 200]);
         cores.slowdown();
-        cores.patience = Duration::from_millis(900);
+        cores.patience = Duration::from_millis(400);
         assert!(cores.wait(|| false).is_disturbed());
         assert_eq!(cores.patience, LEAST_PATIENCE);
         let began = Instant::now();

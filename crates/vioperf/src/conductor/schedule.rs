@@ -135,8 +135,6 @@ pub struct Schedule<'a, S, A, C> {
 pub struct SoFar<'a> {
     /// Number of the next record.
     sequence: u32,
-    /// Trials that count, of this sitting and of earlier ones.
-    counted: u32,
     /// How often the cores were not vioperf's alone.
     disturbances: Disturbances,
     /// Cells whose testbed never became ready, with the block in which.
@@ -149,10 +147,9 @@ impl<'a> SoFar<'a> {
     /// Before the first position of the plan.
     pub fn new(plan: &'a Plan, repeat: &Repeat, earlier: &Earlier) -> Self {
         let follower = repeat.goal.map(|goal| Follower::new(plan, goal));
-        let counted = u32::try_from(earlier.completed()).unwrap_or(u32::MAX);
         let sequence = earlier.next_sequence();
-        let disturbances = earlier.disturbances().clone();
-        Self { sequence, counted, never_ready: Vec::new(), disturbances, follower }
+        let disturbances = earlier.disturbances();
+        Self { sequence, never_ready: Vec::new(), disturbances, follower }
     }
 }
 
@@ -254,12 +251,9 @@ impl<S: Stage, A: Audience, C: Clock> Schedule<'_, S, A, C> {
                 search: result.search,
             };
             self.so_far.sequence += 1;
-            if completed {
-                self.so_far.counted = self.so_far.counted.saturating_add(1);
-                self.so_far.disturbances.note(&record);
-                if let Some(follower) = &mut self.so_far.follower {
-                    follower.add(&record);
-                }
+            self.so_far.disturbances.note(&record);
+            if completed && let Some(follower) = &mut self.so_far.follower {
+                follower.add(&record);
             }
             self.audience
                 .trial_ended(&position, &record)
@@ -324,7 +318,7 @@ impl<S: Stage, A: Audience, C: Clock> Schedule<'_, S, A, C> {
         let Some(budget) = self.repeat.budget else { return false };
         let elapsed = self.clock.elapsed();
         let left = self.plan.cells.len().saturating_sub(self.cells_with_enough(block).len());
-        let next = match (u32::try_from(left), self.so_far.counted) {
+        let next = match (u32::try_from(left), self.so_far.disturbances.counted()) {
             (Ok(left), trials) if trials > 0 => elapsed.saturating_mul(left) / trials,
             _ => self.block_estimate,
         };

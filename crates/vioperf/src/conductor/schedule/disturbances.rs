@@ -1,45 +1,48 @@
 //! Whether measuring again is of use where others use the physical cores.
 
-use std::collections::VecDeque;
 use std::time::Duration;
 
 use vioperf_model::plan::Cell;
 use vioperf_model::record::{Outcome, TrialRecord};
 
 /// How often a cell is measured again in a block as others used the cores. The trial after that counts.
-const MOST_IN_BLOCK: u32 = 5;
+const MOST_IN_BLOCK: u32 = 3;
 
 /// The longest trial, its warm-up included, that is measured again: of a longer one the ends tell too
 /// little.
 const LONGEST: Duration = Duration::from_secs(5);
 
-/// How many trials tell whether it leads to anything.
-const KEPT: usize = 12;
+/// So many trials may be measured again before others count, and beyond that one for every two that
+/// count: on a machine that is never quiet the time goes into trials that count.
+const AHEAD: u32 = 6;
 
-/// Which of the trials that counted lately were disturbed.
-#[derive(Debug, Clone, Default)]
+/// How many trials were measured again, and how many count.
+#[derive(Debug, Clone, Copy, Default)]
 pub struct Disturbances {
-    lately: VecDeque<bool>,
+    disturbed: u32,
+    counted: u32,
 }
 
 impl Disturbances {
     /// Takes a record.
     pub fn note(&mut self, record: &TrialRecord) {
-        let Some(speed) = record.core_speed.filter(|_| record.outcome == Outcome::Completed) else {
-            return;
-        };
-        self.lately.push_back(speed.is_disturbed());
-        if self.lately.len() > KEPT {
-            self.lately.pop_front();
+        match record.outcome {
+            Outcome::Completed => self.counted = self.counted.saturating_add(1),
+            Outcome::Disturbed => self.disturbed = self.disturbed.saturating_add(1),
+            Outcome::Void { .. } => {}
         }
     }
 
+    /// Trials that count.
+    pub fn counted(&self) -> u32 {
+        self.counted
+    }
+
     /// Whether a disturbed trial of the cell, which was measured again so often in this block, is to be
-    /// measured again. On a machine that is never quiet that would be to no purpose.
+    /// measured again.
     pub fn ask_for_another(&self, cell: &Cell, before: u32) -> bool {
         let length = cell.workload.warmup.as_duration() + cell.workload.duration.as_duration();
-        let in_vain = self.lately.iter().filter(|disturbed| **disturbed).count();
-        let is_of_use = self.lately.len() < KEPT || 2 * in_vain <= KEPT;
-        before < MOST_IN_BLOCK && length <= LONGEST && is_of_use
+        let is_allowed = self.disturbed < AHEAD.saturating_add(self.counted / 2);
+        before < MOST_IN_BLOCK && length <= LONGEST && is_allowed
     }
 }

@@ -65,8 +65,8 @@ impl Earlier {
     }
 
     /// How often the cores were not vioperf's alone.
-    pub fn disturbances(&self) -> &Disturbances {
-        &self.disturbances
+    pub fn disturbances(&self) -> Disturbances {
+        self.disturbances
     }
 
     /// `sequence` of the next record.
