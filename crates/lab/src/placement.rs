@@ -82,8 +82,9 @@ fn siblings_last(root: &Path, cores: Vec<u16>) -> Vec<u16> {
 /// are left, at least one; where there are too few, virtual CPUs share.
 #[must_use]
 pub fn apart(cores: &[u16], virtual_cpus: u16) -> CorePlacement {
-    let most = cores.len().saturating_sub(1).max(1).min(cores.len());
-    let (near, others) = cores.split_at(usize::from(virtual_cpus).clamp(1, most.max(1)).min(most));
+    let most = cores.len().saturating_sub(1).max(1);
+    let wanted = usize::from(virtual_cpus).clamp(1, most);
+    let (near, others) = cores.split_at(wanted.min(cores.len()));
     let others = if others.is_empty() { near } else { others };
     CorePlacement { near: near.to_vec(), others: others.to_vec() }
 }

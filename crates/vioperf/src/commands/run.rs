@@ -232,11 +232,15 @@ impl Session<'_> {
                 (&resumed.directory, &resumed.earlier)
             }
         };
+        let mut cores = Cores::new(usable_cores(Path::new("/")));
+        if scenario.repeat.undisturbed {
+            cores.get_to_know();
+        }
         let mut stage = LabStage {
             sandbox: self.sandbox,
             supply,
             placements: Placements::new(scenario),
-            cores: Cores::new(usable_cores(Path::new("/"))),
+            cores,
             undisturbed: scenario.repeat.undisturbed,
             reuse: scenario.guest.reuse,
             interrupt: self.interrupt,

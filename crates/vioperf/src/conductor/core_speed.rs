@@ -26,6 +26,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(10);
 /// How many looks in a row have to find every core at its best.
 const LOOKS: u32 = 3;
 
+/// How many looks tell first how fast the cores can be.
+const FIRST_LOOKS: u32 = 40;
+
 /// The longest wait, and the shortest that a wait in vain makes of it.
 const PATIENCE: Duration = Duration::from_secs(2);
 const LEAST_PATIENCE: Duration = Duration::from_millis(250);
@@ -68,6 +71,14 @@ impl Cores {
             patience: PATIENCE,
             since: Instant::now(),
             waited: Duration::ZERO,
+        }
+    }
+
+    /// Looks for a while how fast they can be: the first trial, too, is held against their best.
+    pub fn get_to_know(&mut self) {
+        for _ in 0..FIRST_LOOKS {
+            self.slowdown();
+            std::thread::sleep(LOOK_EVERY);
         }
     }
 
