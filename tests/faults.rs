@@ -238,7 +238,7 @@ fn a_model_that_qemu_lacks_is_left_out_and_the_rest_runs() {
 }
 
 /// Room for `run.json` and one record.
-const DISK: &str = "size=44k";
+const DISK: &str = "size=88k";
 
 #[test]
 fn a_full_disk_ends_the_run_and_what_was_finished_is_reported() {
