@@ -27,18 +27,24 @@ fn cores_of_threads(pid: i32) -> BTreeMap<String, String> {
     threads.flatten().filter_map(read).collect()
 }
 
+/// A run with that placement, which succeeds, and what QEMU's threads could use during its trial.
+fn qemu_in_a_run(placement: &str) -> (World, BTreeMap<String, String>) {
+    let world = World::new();
+    let placement = format!("--set=testbed.placement={placement}");
+    let mut run = world.start(&[SHORT, &["--out=run", &placement]].concat());
+    let qemu = run.until_in_trial(None);
+    let threads = cores_of_threads(qemu.as_raw());
+    assert_eq!(run.ends().code, Some(0));
+    (world, threads)
+}
+
 fn listed(cores: &Value) -> Vec<u64> {
     cores.as_array().unwrap().iter().map(|core| core.as_u64().unwrap()).collect()
 }
 
 #[test]
 fn virtual_cpus_have_cores_of_their_own_and_the_report_says_which() {
-    let world = World::new();
-    let arguments = [SHORT, &["--out=run", "--set=testbed.placement=apart"]].concat();
-    let mut run = world.start(&arguments);
-    let qemu = run.until_in_trial(None);
-    let threads = cores_of_threads(qemu.as_raw());
-    assert!(run.ends().code == Some(0));
+    let (world, threads) = qemu_in_a_run("apart");
     let info: Value = serde_json::from_str(&stored(&world, "run.json")).unwrap();
     let [near, others] = ["near", "others"].map(|part| listed(&info["placement"][part]));
     let all = std::thread::available_parallelism().unwrap().get();
@@ -63,12 +69,7 @@ fn virtual_cpus_have_cores_of_their_own_and_the_report_says_which() {
 
 #[test]
 fn the_scheduler_is_left_alone_where_nobody_says_otherwise() {
-    let world = World::new();
-    let arguments = [SHORT, &["--out=run", "--set=testbed.placement=free"]].concat();
-    let mut run = world.start(&arguments);
-    let qemu = run.until_in_trial(None);
-    let threads = cores_of_threads(qemu.as_raw());
-    run.ends();
+    let (world, threads) = qemu_in_a_run("free");
     let own = cores_of_threads(std::process::id().cast_signed());
     let all = own.values().next().unwrap();
     assert!(threads.values().all(|cores| cores == all), "{threads:?}");

@@ -158,6 +158,7 @@ fn inside(
         interrupt: &interrupt,
         started: Instant::now(),
         output,
+        placements: Placements::new(&prepared.scenario),
         machine_before: match prepared.resumed {
             Some(_) => None,
             None => machine_look::look(Path::new("/")),
@@ -187,6 +188,8 @@ struct Session<'a> {
     interrupt: &'a Interrupt,
     started: Instant,
     output: &'a Output,
+    /// Which cores the threads of each variant's lab are held to.
+    placements: Placements,
     /// What went on the machine before anything was made; of a run that is resumed it was seen before.
     machine_before: Option<MachineLook>,
 }
@@ -203,8 +206,7 @@ impl Session<'_> {
         let Some(first) = plan.cells.first() else {
             return Err(Failure::Usage(anyhow!("the scenario has no cell to measure")));
         };
-        let placements = Placements::new(&self.prepared.scenario);
-        let placement = placements.of(first);
+        let placement = self.placements.of(first);
         let standing = lab_stage::bring_up(self.sandbox, first, placement, self.interrupt)?;
         let supply = GuestSupply::set_up(standing.lab(), ingredients, self.interrupt, self.output)?;
         Ok((standing, supply))
@@ -221,7 +223,7 @@ impl Session<'_> {
         let (mut info, created);
         let (directory, earlier) = match &self.prepared.resumed {
             None => {
-                info = run_info(self.prepared, &supply);
+                info = run_info(self.prepared, &supply, &self.placements);
                 info.machine_before = self.machine_before.clone();
                 created = RunDirectory::create(&self.prepared.directory, &info)?;
                 (&created, &Earlier::default())
@@ -239,7 +241,7 @@ impl Session<'_> {
         let mut stage = LabStage {
             sandbox: self.sandbox,
             supply,
-            placements: Placements::new(scenario),
+            placements: self.placements.clone(),
             cores,
             undisturbed: scenario.repeat.undisturbed,
             reuse: scenario.guest.reuse,
@@ -278,9 +280,9 @@ impl Session<'_> {
     }
 }
 
-fn run_info(prepared: &Prepared, supply: &GuestSupply) -> RunInfo {
+fn run_info(prepared: &Prepared, supply: &GuestSupply, placements: &Placements) -> RunInfo {
     let (hypervisor, variant_hypervisors) = supply.facts(&prepared.scenario);
-    let (placement, variant_placements) = Placements::new(&prepared.scenario).facts();
+    let (placement, variant_placements) = placements.facts();
     let host = host_facts(Path::new("/"));
     let calibration = stored::find(&host, hypervisor.as_ref());
     RunInfo {

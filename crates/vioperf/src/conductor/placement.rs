@@ -12,7 +12,7 @@ use super::hypervisor::{ByVariant, shape_of};
 
 /// The cores for each variant, and for what all variants share; nothing for those that the scheduler is
 /// free to place.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Placements {
     by_variant: ByVariant<CorePlacement>,
 }
