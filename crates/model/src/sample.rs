@@ -3,7 +3,7 @@
 //! A group of counters that cannot be read is absent (`None`) in every sample, and
 //! [`NodeReport::absent`] tells the reason once.
 
-mod core_speed;
+mod frequencies;
 mod layers;
 mod settings;
 
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use core_speed::{CoreFrequencyNow, CoreThrottles};
+pub use frequencies::{CoreFrequencyNow, CoreThrottles};
 pub use layers::{
     ConntrackCounters, InterruptLine, Interrupts, LayerCounters, QdiscCounters, SoftInterrupts,
     SoftnetCore, StallTimes, ThreadSwitches,
