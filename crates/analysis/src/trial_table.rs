@@ -70,7 +70,8 @@ struct TrialFacts {
     ended_after_ms: Option<u64>,
     measured_ms: Option<f64>,
     guest_origin: Option<GuestOrigin>,
-    void_reason: Option<String>,
+    outcome: &'static str,
+    why_not: Option<String>,
 }
 
 struct Source<T: ?Sized> {
@@ -143,11 +144,15 @@ const OF_TRIAL: &[Source<TrialFacts>] = &[
         integer(t.attempt)
     }),
     source("cell", Kind::Text, None, "the cell's name", |t| text(&t.cell)),
-    source("outcome", Kind::Text, None, "completed, or void: it does not count", |t| {
-        text(if t.void_reason.is_none() { "completed" } else { "void" })
-    }),
+    source(
+        "outcome",
+        Kind::Text,
+        None,
+        "completed; else it does not count: disturbed, void",
+        |t| text(t.outcome),
+    ),
     source("void_reason", Kind::Text, None, "why it does not count", |t| {
-        t.void_reason.as_ref().and_then(text)
+        t.why_not.as_ref().and_then(text)
     }),
     source("started_at", Kind::Time, None, "when the trial began", |t| {
         Some(Value::Time(t.started_at.clone()))
@@ -293,6 +298,11 @@ impl Rows {
     /// Takes a record.
     pub fn add(&mut self, trial: &TrialRecord) {
         let ns = trial.timeline.map(|t| t.measured_until_ns.saturating_sub(t.measured_from_ns));
+        let (outcome, why_not) = match &trial.outcome {
+            Outcome::Completed => ("completed", None),
+            Outcome::Disturbed => ("disturbed", Some("others used the physical cores".to_owned())),
+            Outcome::Void { reason, .. } => ("void", Some(reason.clone())),
+        };
         self.trials.push(TrialFacts {
             sequence: trial.sequence,
             block: trial.block,
@@ -303,11 +313,8 @@ impl Rows {
             ended_after_ms: trial.ended_after_ms,
             measured_ms: ns.map(|ns| ns as f64 / 1e6),
             guest_origin: trial.guest.as_ref().map(|guest| guest.origin),
-            void_reason: match &trial.outcome {
-                Outcome::Completed => None,
-                Outcome::Disturbed => Some("others used the physical cores".to_owned()),
-                Outcome::Void { reason, .. } => Some(reason.clone()),
-            },
+            outcome,
+            why_not,
         });
     }
 
@@ -327,7 +334,7 @@ impl Rows {
             row.extend(OF_CELL.iter().map(|source| cell.and_then(source.read)));
             row.push(headline.get(&trial.cell).and_then(text));
             let metrics = of_metrics.get(&(&trial.cell, trial.sequence));
-            let counts = trial.void_reason.is_none();
+            let counts = trial.why_not.is_none();
             let value = |at| metrics.filter(|_| counts).and_then(|metrics| metrics[at]);
             row.extend((0..columns::all().len()).map(|at| value(at).map(Value::Real)));
             row
@@ -445,5 +452,20 @@ mod tests {
             let metrics = at("receiver_bits_per_second")..;
             assert!(row[metrics].iter().all(Option::is_none));
         }
+    }
+
+    #[test]
+    fn a_disturbed_trial_is_told_from_a_void_one_and_has_no_metric_either() {
+        let Synthetic { run, mut trials } = Synthetic::calm_kvm();
+        trials[0].outcome = Outcome::Disturbed;
+        let mut rows = Rows::new();
+        trials.iter().for_each(|trial| rows.add(trial));
+        let rows = rows.finish("x", &analyse(&run, &trials));
+        let headings = headings();
+        let at = |name: &str| headings.iter().position(|h| h.name == name).unwrap();
+        assert_eq!(rows[0][at("outcome")], text("disturbed"));
+        assert!(rows[0][at("void_reason")].is_some() && rows[1][at("void_reason")].is_none());
+        let metrics = at("receiver_bits_per_second")..;
+        assert!(rows[0][metrics].iter().all(Option::is_none));
     }
 }

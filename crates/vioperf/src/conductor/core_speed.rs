@@ -82,33 +82,32 @@ impl Cores {
         }
     }
 
-    /// How many times longer than at its best the slowest core takes now. One core is timed after the
-    /// other: they may be each other's siblings.
-    pub fn slowdown(&mut self) -> f64 {
+    /// How many times longer than at its best the slowest core takes now; absent where none may be
+    /// used. One core is timed after the other: they may be each other's siblings.
+    pub fn slowdown(&mut self) -> Option<f64> {
         let read = |core: &u16| Some((*core, (self.time)(*core)?));
         let readings: Vec<(u16, u64)> = std::thread::scope(|scope| {
             let all = || self.cores.iter().filter_map(read).collect();
             // A thread of its own: it is moved from core to core.
             scope.spawn(all).join().unwrap_or_default()
         });
-        let mut slowest: f64 = 1.0;
-        for (core, ns) in readings {
+        let slowdowns = readings.into_iter().map(|(core, ns)| {
             let best = self.best_ns.entry(core).or_insert(ns);
             *best = ns.min(*best);
-            slowest = slowest.max(ns as f64 / (*best).max(1) as f64);
-        }
-        slowest
+            ns as f64 / (*best).max(1) as f64
+        });
+        slowdowns.max_by(f64::total_cmp)
     }
 
     /// Waits until every core is at its best, until `given_up`, or until it has taken too long: each wait
-    /// in vain makes the next shorter. How fast the cores are then; the end of the trial is not known yet.
-    pub fn wait(&mut self, given_up: impl Fn() -> bool) -> CoreSpeed {
+    /// in vain makes the next shorter. How fast the cores are then, if any tells; the end of the trial is not known yet.
+    pub fn wait(&mut self, given_up: impl Fn() -> bool) -> Option<CoreSpeed> {
         let began = Instant::now();
         let allowed = self.since.elapsed().mul_f64(PART_FOR_WAITS) + FREE_WAITS;
         let patience = self.patience.min(allowed.saturating_sub(self.waited));
         let mut good = 0;
         loop {
-            let slowdown_before = self.slowdown();
+            let slowdown_before = self.slowdown()?;
             good = if slowdown_before < DISTURBED_SLOWDOWN { good + 1 } else { 0 };
             let waited = began.elapsed();
             let in_vain = waited >= patience || given_up();
@@ -122,7 +121,7 @@ impl Cores {
             };
             self.waited += waited;
             let waited_ms = u64::try_from(waited.as_millis()).unwrap_or(u64::MAX);
-            return CoreSpeed { slowdown_before, slowdown_after: None, waited_ms };
+            return Some(CoreSpeed { slowdown_before, slowdown_after: None, waited_ms });
         }
     }
 }
@@ -180,15 +179,15 @@ mod tests {
     #[test]
     fn the_slowest_core_is_told_against_its_own_best() {
         let mut cores = planted(&[100, 200, 100, 80, 100]);
-        let read: Vec<f64> = (0..5).map(|_| cores.slowdown()).collect();
+        let read: Vec<f64> = (0..5).map(|_| cores.slowdown().unwrap()).collect();
         assert_eq!(read, [1.0, 2.0, 1.0, 1.0, 1.25]);
     }
 
     #[test]
     fn a_wait_ends_when_all_cores_are_at_their_best_for_some_looks() {
         let mut cores = planted(&[100, 210, 100, 190, 101, 102, 103, 900]);
-        assert!(cores.slowdown() <= 1.0);
-        let speed = cores.wait(|| false);
+        assert!(cores.slowdown().unwrap() <= 1.0);
+        let speed = cores.wait(|| false).unwrap();
         assert!((speed.slowdown_before - 1.03).abs() < 1e-9, "{speed:?}");
         assert!(!speed.is_disturbed() && speed.waited_ms >= 50, "{speed:?}");
     }
@@ -198,20 +197,21 @@ mod tests {
         let mut cores = planted(&[100, 200]);
         cores.slowdown();
         cores.patience = Duration::from_millis(400);
-        assert!(cores.wait(|| false).is_disturbed());
+        assert!(cores.wait(|| false).unwrap().is_disturbed());
         assert_eq!(cores.patience, LEAST_PATIENCE);
         let began = Instant::now();
-        assert!(cores.wait(|| true).is_disturbed());
+        assert!(cores.wait(|| true).unwrap().is_disturbed());
         assert!(began.elapsed() < LEAST_PATIENCE);
         cores.best_ns.insert(7, 190);
-        assert!(!cores.wait(|| false).is_disturbed());
+        assert!(!cores.wait(|| false).unwrap().is_disturbed());
         assert_eq!(cores.patience, PATIENCE);
     }
 
     #[test]
     fn a_core_that_may_not_be_used_tells_nothing() {
         assert_eq!(median_ns(u16::MAX), None);
-        assert!(Cores::new(vec![u16::MAX]).slowdown() <= 1.0);
+        assert_eq!(Cores::new(vec![u16::MAX]).slowdown(), None);
+        assert_eq!(Cores::new(vec![u16::MAX]).wait(|| false), None);
         assert!(median_ns(vioperf_lab::placement::usable_cores("/".as_ref())[0]).unwrap() > 0);
     }
 }

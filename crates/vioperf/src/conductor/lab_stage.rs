@@ -13,7 +13,9 @@ use vioperf_lab::sandbox::Sandbox;
 use vioperf_lab::{ENDPOINT_INTERFACE, Lab, LabError, LabSpec};
 use vioperf_model::nic::NicModel;
 use vioperf_model::plan::Cell;
-use vioperf_model::record::{CorePlacement, GuestOrigin, GuestSetup, Place, SearchRecord};
+use vioperf_model::record::{
+    CorePlacement, CoreSpeed, GuestOrigin, GuestSetup, Place, SearchRecord,
+};
 use vioperf_model::sample::InterfaceFacts;
 use vioperf_model::scenario::Reuse;
 use vioperf_model::units::{Ratio, TimeSpan};
@@ -138,10 +140,10 @@ impl Stage for LabStage<'_> {
         let is_fresh = setup.as_ref().is_some_and(|setup| setup.origin != GuestOrigin::Reused);
         let (undisturbed, interrupt) = (self.undisturbed, self.interrupt);
         let given_up = || !undisturbed || interrupt.urgency() > Urgency::None;
-        let mut core_speed = self.cores.wait(given_up);
+        let before = self.cores.wait(given_up);
         let conducted = self.conduct(&mut standing, cell, is_fresh);
-        core_speed.slowdown_after = Some(self.cores.slowdown());
-        let core_speed = Some(core_speed);
+        let slowdown_after = self.cores.slowdown();
+        let core_speed = before.map(|speed| CoreSpeed { slowdown_after, ..speed });
         match conducted {
             Ok((Measured { timeline, parties }, search)) => {
                 let end = match trial::fault_in(&parties) {
