@@ -230,9 +230,26 @@ pub struct LoadOutcome {
     /// What became of payload that was sent with `MSG_ZEROCOPY`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub zerocopy: Option<ZerocopyOutcome>,
+    /// One entry a thread of the load.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub threads: Vec<LoadThread>,
     /// Why the load ended before it was told to, if it did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_early: Option<String>,
+}
+
+/// What became of the time of one thread of a load, in nanoseconds. What is left of it, it slept.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LoadThread {
+    /// From when the thread began to when it ended.
+    pub lived_ns: u64,
+    /// On a CPU in user mode and in the kernel, soft interrupts that it served on the way included
+    /// (`CLOCK_THREAD_CPUTIME_ID`, clock_gettime(2)).
+    pub on_cpu_ns: u64,
+    /// Able to run but waiting for a CPU (`/proc/thread-self/schedstat`, second field); absent where
+    /// the kernel does not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waiting_ns: Option<u64>,
 }
 
 /// Sizes of a socket's two buffers in bytes: twice what an application asked for, as the kernel
@@ -321,6 +338,28 @@ pub struct TcpStreamInfo {
     /// MTU of the path as TCP knows it (`tcpi_pmtu`), in bytes.
     #[serde(default)]
     pub path_mtu_bytes: u32,
+    /// Largest segment that arrived lately (`tcpi_rcv_mss`), in bytes.
+    #[serde(default)]
+    pub receive_mss_bytes: u32,
+    /// The least round-trip time in the last five minutes (`tcpi_min_rtt`, Linux 4.6), in microseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub least_rtt_us: Option<u32>,
+    /// What the connection waited for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limits: Option<TcpLimits>,
+}
+
+/// For how long a connection's sender had data under way, and what kept it from sending more, in
+/// microseconds since it began (Linux 4.10). The rest of the busy time it was held back by its
+/// congestion window, by pacing or by its own speed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TcpLimits {
+    /// Data was under way or waiting (`tcpi_busy_time`).
+    pub busy_us: u64,
+    /// Of it, limited by the window that the receiver allows (`tcpi_rwnd_limited`).
+    pub receive_window_us: u64,
+    /// Of it, limited by the sender's own buffer (`tcpi_sndbuf_limited`).
+    pub send_buffer_us: u64,
 }
 
 /// What an interface really is and has: what the trial was run with, not what was asked for.

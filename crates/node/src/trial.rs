@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use vioperf_model::sample::{NodeReport, Sample};
+use vioperf_model::sample::{LoadOutcome, NodeReport, Sample};
 use vioperf_model::units::{Ratio, TimeSpan};
 use vioperf_model::wire::{MAX_LEGS, Prepare, Role};
 
@@ -134,7 +134,10 @@ impl Running {
         for load in &self.loads {
             load.control().stop();
         }
-        let mut outcomes = self.loads.iter_mut().map(|load| load.end());
+        let mut outcomes = self.loads.iter_mut().map(|load| {
+            let outcome = load.end();
+            LoadOutcome { threads: load.control().ended_threads(), ..outcome }
+        });
         let (load, further_loads) = (outcomes.next(), outcomes.collect());
         drop(self.burner.take());
         let Sampled { samples, layers, absent, cpu_ns } = self.sampler.stop();

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use nix::sys::eventfd::{EfdFlags, EventFd};
-use vioperf_model::sample::LoadCounters;
+use vioperf_model::sample::{LoadCounters, LoadThread};
 
 use super::LoadError;
 
@@ -55,6 +55,7 @@ pub(crate) struct LoadControl {
     abandoned: AtomicBool,
     arrived: AtomicUsize,
     ended_early: Mutex<Option<String>>,
+    ended_threads: Mutex<Vec<LoadThread>>,
     /// Readable from the moment of stopping, for threads that sleep in epoll or poll.
     wake: EventFd,
 }
@@ -70,6 +71,7 @@ impl LoadControl {
             abandoned: AtomicBool::new(false),
             arrived: AtomicUsize::new(0),
             ended_early: Mutex::new(None),
+            ended_threads: Mutex::new(Vec::new()),
             wake: EventFd::from_value_and_flags(0, flags)
                 .map_err(LoadError::system("create an eventfd"))?,
         })
@@ -148,6 +150,16 @@ impl LoadControl {
 
     pub(crate) fn ended_early(&self) -> Option<String> {
         self.ended_early.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Remembers what became of a thread's time.
+    pub(crate) fn note_thread(&self, thread: LoadThread) {
+        self.ended_threads.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
+    }
+
+    /// Of every thread that has ended.
+    pub(crate) fn ended_threads(&self) -> Vec<LoadThread> {
+        self.ended_threads.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Becomes readable when the load shall stop, and stays so.

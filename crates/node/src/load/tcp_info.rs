@@ -2,7 +2,7 @@
 
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-use vioperf_model::sample::TcpStreamInfo;
+use vioperf_model::sample::{TcpLimits, TcpStreamInfo};
 
 /// As long as `struct tcp_info` has ever been, and some more: newer kernels give more of it.
 const LARGEST: usize = 512;
@@ -37,8 +37,24 @@ fn parse(info: &[u8]) -> Option<TcpStreamInfo> {
         rtt_variation_us: u32_at(info, 72)?,
         congestion_window_segments: u32_at(info, 80)?,
         retransmissions: u32_at(info, 100)?,
-        bytes_acked: u64::from_ne_bytes(info.get(120..128)?.try_into().ok()?),
+        bytes_acked: u64_at(info, 120)?,
+        receive_mss_bytes: u32_at(info, 20)?,
+        // The kernel says that it has measured none by the largest number there is.
+        least_rtt_us: u32_at(info, 148).filter(|us| *us != u32::MAX),
+        limits: limits(info),
     })
+}
+
+fn limits(info: &[u8]) -> Option<TcpLimits> {
+    Some(TcpLimits {
+        busy_us: u64_at(info, 168)?,
+        receive_window_us: u64_at(info, 176)?,
+        send_buffer_us: u64_at(info, 184)?,
+    })
+}
+
+fn u64_at(info: &[u8], at: usize) -> Option<u64> {
+    Some(u64::from_ne_bytes(info.get(at..at + 8)?.try_into().ok()?))
 }
 
 fn u32_at(info: &[u8], at: usize) -> Option<u32> {
@@ -66,6 +82,14 @@ mod tests {
         assert!(info.path_mtu_bytes > info.send_mss_bytes, "{info:?}");
         assert!(info.congestion_window_segments > 0 && info.rtt_us > 0, "{info:?}");
         assert_eq!(info.retransmissions, 0);
+        assert!(info.least_rtt_us.is_some_and(|us| us <= info.rtt_us), "{info:?}");
+        assert!(info.limits.is_some(), "{info:?}");
+    }
+
+    #[test]
+    fn what_an_older_kernel_does_not_tell_is_absent() {
+        let old = parse(&[0; 128]).unwrap();
+        assert_eq!((old.least_rtt_us, old.limits), (None, None));
     }
 
     #[test]

@@ -6,10 +6,12 @@ use std::thread::JoinHandle;
 use nix::errno::Errno;
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
+use vioperf_model::sample::LoadThread;
 use vioperf_model::wire::Role;
 use vioperf_model::workload::Workload;
 
 use super::{LoadControl, LoadError};
+use crate::clock::{monotonic_ns, thread_cpu_ns};
 use crate::scheduling::normal_priority;
 
 /// A thread of a load uses no more.
@@ -73,9 +75,23 @@ impl Threads {
                     let reason = format!("cannot pin a thread to core {core}: {}", errno.desc());
                     control.note_early_end(reason);
                 }
-                work(&control)
+                let began = monotonic_ns();
+                let outcome = work(&control);
+                control.note_thread(time_since(began));
+                outcome
             })
             .map_err(LoadError::system("create a thread"))
+    }
+}
+
+/// Of the calling thread, which does nothing but its load.
+fn time_since(began_ns: u64) -> LoadThread {
+    LoadThread {
+        lived_ns: monotonic_ns().saturating_sub(began_ns),
+        on_cpu_ns: thread_cpu_ns(),
+        waiting_ns: std::fs::read_to_string("/proc/thread-self/schedstat")
+            .ok()
+            .and_then(|times| times.split_whitespace().nth(1)?.parse().ok()),
     }
 }
 
@@ -148,6 +164,21 @@ mod tests {
             assert_eq!(allowed.unwrap().join().unwrap(), "0");
         }
         assert_eq!(control.ended_early(), None);
+    }
+
+    #[test]
+    fn a_threads_time_is_told_apart() {
+        let threads = Threads::of(&RECEIVER, &pinned_to(vec![])).unwrap();
+        let control = Arc::new(LoadControl::new(2).unwrap());
+        let pause = std::time::Duration::from_millis(50);
+        let asleep = threads.spawn(0, &control, move |_| std::thread::sleep(pause)).unwrap();
+        asleep.join().unwrap();
+        let busy = move |_: &LoadControl| while thread_cpu_ns() < 50_000_000 {};
+        threads.spawn(1, &control, busy).unwrap().join().unwrap();
+        let [asleep, busy] = control.ended_threads().try_into().unwrap();
+        assert!(asleep.lived_ns >= 50_000_000 && asleep.on_cpu_ns < 25_000_000, "{asleep:?}");
+        assert!(busy.on_cpu_ns >= 50_000_000 && busy.lived_ns >= 50_000_000, "{busy:?}");
+        assert!(busy.waiting_ns.is_some());
     }
 
     #[test]
