@@ -13,6 +13,7 @@ use crate::cores::{CoreReading, MachineReading};
 use crate::datagrams::bytes_on_wire;
 use crate::latency::{Latency, LatencyReading, PERCENTILES, Wanted};
 use crate::layers::{self, CounterTotals};
+use crate::ledger;
 use crate::measure::Measure;
 use crate::rate_search::{End, Goal, Proved};
 use crate::rates::TrialReadings;
@@ -39,6 +40,8 @@ pub struct CellTrials {
     latency: Latency,
     /// Counters of every layer, of all trials that count.
     counters: CounterTotals,
+    /// Where their datagrams went.
+    ledger: ledger::Totals,
     /// The interfaces under test, each with the trial that it was first seen in.
     ends: Vec<(TrialOrder, EndFacts)>,
 }
@@ -63,6 +66,7 @@ impl CellTrials {
             self.latency.merge(&latency);
         }
         self.counters.add(trial);
+        self.ledger.add(trial, workload);
         for party in &trial.parties {
             let Some(interface) = &party.interface else { continue };
             self.add_end((trial.block, trial.sequence), party, interface);
@@ -457,6 +461,7 @@ pub fn analyse_cell(
         clock_error_percent_of_window: trials.metric(|r| &r.clock_error_percent_of_window),
         unexplained_host_busy_percent_of_core: trials
             .metric(|r| &r.unexplained_host_busy_percent_of_core),
+        ledger: trials.ledger.gather(),
         layers: layers::gather(trials, has_guest),
         counters: trials.counters.gather(),
         ends: trials.ends.iter().map(|(_, end)| end.clone()).collect(),

@@ -1,7 +1,7 @@
 //! The loads of a trial, each with its two ends.
 
 use vioperf_model::record::{Party, Place, Purpose, TrialRecord};
-use vioperf_model::sample::LoadOutcome;
+use vioperf_model::sample::{LoadOutcome, Sample};
 use vioperf_model::wire::Role;
 use vioperf_model::workload::Direction;
 
@@ -39,6 +39,13 @@ impl<'a> View<'a> {
     /// How its load ended.
     pub(crate) fn outcome(&self) -> Option<&'a LoadOutcome> {
         self.party?.report.load_of_leg(self.leg)
+    }
+
+    /// Datagrams that its load moved, from its first to its last.
+    pub(crate) fn datagrams(&self) -> Option<u64> {
+        let samples = &self.party?.report.samples;
+        let moved = |sample: &Sample| sample.load_of_leg(self.leg)?.datagrams;
+        moved(samples.last()?)?.checked_sub(moved(samples.first()?)?)
     }
 
     /// Its samples.

@@ -18,6 +18,7 @@ mod headline;
 mod kinds;
 mod latency;
 mod layers;
+pub mod ledger;
 pub mod machine_look;
 pub mod measure;
 #[cfg(test)]

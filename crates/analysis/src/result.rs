@@ -5,6 +5,7 @@
 
 mod counters;
 mod findings;
+mod ledger;
 mod loads;
 
 use std::collections::BTreeMap;
@@ -23,6 +24,7 @@ use crate::measure::Measure;
 
 pub use counters::{Layers, MachineLayers, MovedCounter, PathLayers, PlaceCounters, SocketLayers};
 pub use findings::{Finding, Picture, PictureOrder, Severity, VoidTrial};
+pub use ledger::{Ledger, Loss, LossPlace};
 pub use loads::{
     BothWays, CurvePoint, DatagramDemand, Datagrams, LatencyAnalysis, Percentile, RateSearch,
     SearchGoal, TransactionDemand, Transactions,
@@ -220,6 +222,10 @@ pub struct CellAnalysis {
     pub clock_error_percent_of_window: Metric,
     /// What kept the host's cores busy beside the watched processes and interrupts; 100 is one core.
     pub unexplained_host_busy_percent_of_core: Metric,
+    /// Where every datagram went, of all its trials together; absent where the load is not one of
+    /// datagrams, or its counters are missing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ledger: Option<Ledger>,
     /// What became of packets, layer by layer.
     pub layers: Layers,
     /// Every counter of the layers that moved, party by party.

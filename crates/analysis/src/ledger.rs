@@ -1,0 +1,102 @@
+//! The packet ledger: where every datagram of a load went, place by place.
+//!
+//! It is of the whole load, from before the first datagram until all had ended, warm-up included:
+//! the counters of layers and those of the loads cover it.
+
+mod counts;
+mod path;
+mod settle;
+
+use std::collections::BTreeMap;
+
+use vioperf_model::record::{Purpose, TrialRecord};
+use vioperf_model::workload::{Workload, WorkloadKind};
+
+pub use crate::result::{Ledger, Loss, LossPlace};
+
+use crate::flow::Flow;
+use crate::window::Absent;
+use path::{Backlog, steps};
+use settle::settle;
+
+/// Where the datagrams of a trial went, both ways together. `workload` is the cell's. Of a rate search
+/// it is the probe that the record shows.
+///
+/// # Errors
+/// Why there is none: the load is not one of datagrams that go one way, or counters are missing that
+/// nothing can be told without.
+pub fn of_trial(trial: &TrialRecord, workload: &Workload) -> Result<Ledger, Absent> {
+    if !is_kept_for(workload.kind) {
+        return Err("the load is not one of datagrams".into());
+    }
+    if workload.segmentation {
+        return Err("a packet of this load is up to 64 datagrams (segmentation)".into());
+    }
+    if !Flow::all(trial, Purpose::Background).is_empty() {
+        return Err("a background passed the same counters".into());
+    }
+    let mut backlog = Backlog::of(trial);
+    let mut ledger = Ledger { trials: 1, ..Ledger::default() };
+    for flow in Flow::all(trial, Purpose::Measured) {
+        ledger.add(&of_flow(trial, &flow, &mut backlog)?);
+    }
+    Ok(ledger)
+}
+
+/// Whether loads of that kind have one.
+pub(crate) fn is_kept_for(kind: WorkloadKind) -> bool {
+    matches!(kind, WorkloadKind::UdpStream | WorkloadKind::PacketRate | WorkloadKind::RateSearch)
+}
+
+/// One way, of no trial.
+fn of_flow(trial: &TrialRecord, flow: &Flow<'_>, backlog: &mut Backlog) -> Result<Ledger, Absent> {
+    let sent = flow.sender.datagrams().ok_or("the sender did not count its datagrams")?;
+    let arrived = flow.receiver.datagrams().ok_or("the receiver did not count its datagrams")?;
+    let numbered = flow.receiver.outcome().and_then(|load| load.datagrams.as_ref());
+    let duplicated = numbered.map_or(0, |outcome| outcome.duplicated);
+    let received = arrived.saturating_sub(duplicated);
+    let lost = sent.saturating_sub(received);
+    let mut ledger = Ledger {
+        trials: 0,
+        sent,
+        received,
+        duplicated,
+        lost,
+        not_sent: flow.sender.outcome().and_then(|load| load.not_sent).unwrap_or(0),
+        ..Ledger::default()
+    };
+    let steps = steps(trial, flow, backlog)?;
+    settle(&mut ledger, &steps);
+    Ok(ledger)
+}
+
+/// The ledgers of a cell's trials, added up.
+#[derive(Debug, Default)]
+pub(crate) struct Totals {
+    sum: Option<Ledger>,
+    absent: BTreeMap<String, u32>,
+}
+
+impl Totals {
+    /// Takes a trial that counts.
+    pub(crate) fn add(&mut self, trial: &TrialRecord, workload: &Workload) {
+        if !is_kept_for(workload.kind) {
+            return;
+        }
+        match of_trial(trial, workload) {
+            Ok(ledger) => self.sum.get_or_insert_default().add(&ledger),
+            Err(reason) => {
+                let trials = self.absent.entry(reason.into_owned()).or_default();
+                *trials = trials.saturating_add(1);
+            }
+        }
+    }
+
+    /// Of all of them; nothing where none has one.
+    pub(crate) fn gather(&self) -> Option<Ledger> {
+        self.sum.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests;

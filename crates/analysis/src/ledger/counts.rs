@@ -1,0 +1,127 @@
+//! By how much a party's counters grew over the whole load.
+
+use vioperf_model::record::Party;
+use vioperf_model::sample::{InterfaceCounters, LayerCounters, QdiscCounters};
+
+/// A party whose counters were read before its load began and after it had ended.
+#[derive(Clone, Copy)]
+pub(super) struct Counts<'a> {
+    pub(super) party: &'a Party,
+    first: Option<&'a LayerCounters>,
+    last: Option<&'a LayerCounters>,
+}
+
+/// A queueing discipline that counts what passes it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Queue {
+    /// Packets that left it.
+    pub(super) packets: u64,
+    /// Packets that it dropped.
+    pub(super) dropped: u64,
+    /// Packets more than before that wait in it.
+    pub(super) queued: u64,
+}
+
+impl<'a> Counts<'a> {
+    pub(super) fn of(party: &'a Party) -> Self {
+        let (first, last) = match party.report.layers.as_slice() {
+            [first, .., last] => (Some(first), Some(last)),
+            _ => (None, None),
+        };
+        Self { party, first, last }
+    }
+
+    /// Of an interface; nothing where it is not there, or a counter ran backwards.
+    pub(super) fn interface(&self, name: &str) -> Option<InterfaceCounters> {
+        let samples = &self.party.report.samples;
+        let at = |sample: &'a vioperf_model::sample::Sample| sample.interfaces.as_ref()?.get(name);
+        let (first, last) = (at(samples.first()?)?, at(samples.last()?)?);
+        Some(InterfaceCounters {
+            rx_bytes: last.rx_bytes.checked_sub(first.rx_bytes)?,
+            rx_packets: last.rx_packets.checked_sub(first.rx_packets)?,
+            rx_dropped: last.rx_dropped.checked_sub(first.rx_dropped)?,
+            rx_errors: last.rx_errors.checked_sub(first.rx_errors)?,
+            tx_bytes: last.tx_bytes.checked_sub(first.tx_bytes)?,
+            tx_packets: last.tx_packets.checked_sub(first.tx_packets)?,
+            tx_dropped: last.tx_dropped.checked_sub(first.tx_dropped)?,
+            tx_errors: last.tx_errors.checked_sub(first.tx_errors)?,
+        })
+    }
+
+    /// The one tap among the interfaces.
+    pub(super) fn tap(&self) -> Option<&'a str> {
+        let interfaces = self.party.report.samples.last()?.interfaces.as_ref()?;
+        let mut taps = interfaces.keys().filter(|name| name.starts_with("tap"));
+        match (taps.next(), taps.next()) {
+            (Some(tap), None) => Some(tap),
+            _ => None,
+        }
+    }
+
+    /// What an interface sends by; nothing where there is none that counts (`noqueue`). The numbers of
+    /// the one at the root contain those of what is inside of it.
+    pub(super) fn queue(&self, interface: &str) -> Option<Queue> {
+        let counted = self.discipline(interface, "root")?;
+        (counted.packets > 0 || counted.dropped > 0 || counted.queued > 0).then_some(counted)
+    }
+
+    /// Dropped by what an interface receives by.
+    pub(super) fn dropped_at_ingress(&self, interface: &str) -> u64 {
+        self.discipline(interface, "ingress").map_or(0, |counted| counted.dropped)
+    }
+
+    /// The kernel counts in 32 bits here, which wrap.
+    fn discipline(&self, interface: &str, parent: &str) -> Option<Queue> {
+        let is_it = |found: &&QdiscCounters| found.interface == interface && found.parent == parent;
+        let now = self.last?.qdiscs.as_ref()?.iter().find(is_it)?;
+        let before = self.first?.qdiscs.as_ref()?.iter().find(|before| {
+            is_it(before) && (&before.kind, &before.handle) == (&now.kind, &now.handle)
+        });
+        let none = QdiscCounters::default();
+        let before = before.unwrap_or(&none);
+        Some(Queue {
+            packets: now.packets.wrapping_sub(before.packets).into(),
+            dropped: now.drops.wrapping_sub(before.drops).into(),
+            queued: now.queued_packets.saturating_sub(before.queued_packets).into(),
+        })
+    }
+
+    /// Of IPv4 and IPv6 together, by the names that nstat(8) gives those of IPv4; nothing where the
+    /// kernel has neither.
+    pub(super) fn protocol(&self, name: &str) -> Option<u64> {
+        let of_ipv6 = match name.split_at_checked(2) {
+            Some(("Ip", rest)) => format!("Ip6{rest}"),
+            _ => name.replacen("Udp", "Udp6", 1),
+        };
+        let grown = [name, &of_ipv6].map(|name| {
+            let last = self.last?.protocols.as_ref()?.get(name)?;
+            last.checked_sub(*self.first?.protocols.as_ref()?.get(name)?)
+        });
+        let mut present = grown.into_iter().flatten().peekable();
+        present.peek()?;
+        Some(present.fold(0, u64::saturating_add))
+    }
+
+    /// The same, where one that the kernel does not have counts nothing.
+    pub(super) fn protocols(&self, names: &[&str]) -> u64 {
+        names.iter().filter_map(|name| self.protocol(name)).fold(0, u64::saturating_add)
+    }
+
+    /// Packets that the machine's cores dropped as their backlogs were full. The kernel counts in 32
+    /// bits, which wrap.
+    pub(super) fn backlog_dropped(&self) -> Option<u64> {
+        let before = self.first?.softnet.as_ref()?;
+        let grown = self.last?.softnet.as_ref()?.iter().map(|now| {
+            let before = before.iter().find(|before| before.core == now.core);
+            // What the flow limit drops is counted as dropped too.
+            u64::from(now.dropped.wrapping_sub(before.map_or(0, |before| before.dropped)))
+        });
+        Some(grown.fold(0, u64::saturating_add))
+    }
+
+    /// Packets that connection tracking dropped.
+    pub(super) fn conntrack_dropped(&self) -> u64 {
+        let of = |layers: Option<&LayerCounters>| Some(layers?.conntrack?.dropped);
+        of(self.last).zip(of(self.first)).map_or(0, |(now, before)| now.saturating_sub(before))
+    }
+}

@@ -1,0 +1,207 @@
+//! The steps on a datagram's way: from the sender's queueing discipline over the switch, where there is
+//! one that is seen, to the receiver's socket.
+
+use vioperf_model::record::{Party, Place, TrialRecord};
+
+use super::LossPlace;
+use super::counts::Counts;
+use super::settle::Step;
+use crate::flow::{Flow, View};
+use crate::window::Absent;
+
+/// What the host's cores dropped from their backlogs, less what is accounted for already.
+///
+/// A backlog that is full when a veth's packet comes is counted three times (`enqueue_to_backlog`,
+/// net/core/dev.c; `veth_xmit`, drivers/net/veth.c): by the core (`softnet_stat`, of the whole
+/// machine), as `tx_dropped` of the end that sent, and as `rx_dropped` of the end that would have
+/// received. `tx_dropped` is taken, as it says on which crossing; that it was the backlog, the core says.
+#[derive(Debug)]
+pub(super) struct Backlog {
+    of_host: u64,
+}
+
+impl Backlog {
+    pub(super) fn of(trial: &TrialRecord) -> Self {
+        let host = trial.parties.iter().find(|party| party.place == Place::Host);
+        Self { of_host: host.and_then(|host| Counts::of(host).backlog_dropped()).unwrap_or(0) }
+    }
+
+    /// Drops on a crossing from one end of a veth pair to the other.
+    fn crossing(&mut self, dropped: u64, otherwise: LossPlace) -> Vec<(LossPlace, u64)> {
+        let full = dropped.min(self.of_host);
+        self.of_host -= full;
+        vec![(LossPlace::HostBacklog, full), (otherwise, dropped - full)]
+    }
+}
+
+/// The steps of a flow.
+pub(super) fn steps(
+    trial: &TrialRecord,
+    flow: &Flow<'_>,
+    backlog: &mut Backlog,
+) -> Result<Vec<Step>, Absent> {
+    let (sender, sends_by) = end_of(&flow.sender, "sender")?;
+    let (receiver, receives_by) = end_of(&flow.receiver, "receiver")?;
+    let host = trial.parties.iter().find(|party| party.place == Place::Host).map(Counts::of);
+    let mut steps = Vec::new();
+    let queue = sender.queue(sends_by);
+    if let Some(queue) = queue {
+        steps.push(Step {
+            dropped: vec![
+                (LossPlace::SenderQdisc, queue.dropped),
+                (LossPlace::TooLate, queue.queued),
+            ],
+            passed: Some(queue.packets),
+            else_at: Some(LossPlace::SenderSocket),
+            ..Step::default()
+        });
+    }
+    let port = host.and_then(|host| Some((host, port_of(&host, sender.party.place)?)));
+    steps.push(match port {
+        Some((host, port)) => into_switch(&sender, sends_by, queue.is_some(), &host, port, backlog),
+        None => out_of_machine(&sender, sends_by, queue.is_some()),
+    });
+    if let Some(host) = host
+        && let Some(port) = port_of(&host, receiver.party.place)
+    {
+        out_of_switch(&mut steps, &host, port, backlog);
+    }
+    receive(&mut steps, host.is_some(), &receiver, receives_by);
+    Ok(steps)
+}
+
+/// A party of a flow, and its interface under test.
+fn end_of<'a>(view: &View<'a>, who: &str) -> Result<(Counts<'a>, &'a str), Absent> {
+    let party: &Party = view.party.ok_or_else(|| format!("{who}: not in the record"))?;
+    let facts = party.interface.as_ref();
+    let facts = facts.ok_or_else(|| format!("{who}: its interface is not in the record"))?;
+    Ok((Counts::of(party), facts.name.as_str()))
+}
+
+/// The switch's port that a party is on: a lab's ports are called as the endpoints are.
+fn port_of<'a>(host: &Counts<'a>, place: Place) -> Option<&'a str> {
+    match place {
+        Place::Peer => Some("peer"),
+        Place::Second => Some("second"),
+        Place::Guest => host.tap(),
+        Place::Host | Place::Client | Place::Server => None,
+    }
+}
+
+/// From the sender's queueing discipline, or from its socket, to the switch.
+fn into_switch(
+    sender: &Counts<'_>,
+    sends_by: &str,
+    has_queue: bool,
+    host: &Counts<'_>,
+    port: &str,
+    backlog: &mut Backlog,
+) -> Step {
+    let own = sender.interface(sends_by);
+    let arrived = host.interface(port);
+    let from_guest = sender.party.place == Place::Guest;
+    let dropped = own.map_or(0, |own| own.tx_dropped);
+    let mut step = Step { passed: arrived.map(|port| port.rx_packets), ..Step::default() };
+    if from_guest {
+        step.dropped.push((LossPlace::SenderInterface, dropped));
+        // The tap's (`tun_get_user`, drivers/net/tun.c): no memory, or a damaged header.
+        let of_tap = arrived.map_or(0, |tap| tap.rx_dropped);
+        step.at_most.push((LossPlace::GuestOutput, of_tap));
+        step.else_at = Some(LossPlace::GuestOutput);
+    } else {
+        step.dropped = backlog.crossing(dropped, LossPlace::SenderInterface);
+        // A veth loses nothing without counting it.
+        step.else_at = (!has_queue).then_some(LossPlace::SenderSocket);
+    }
+    step
+}
+
+/// To the sender's interface, where nothing is seen behind it.
+fn out_of_machine(sender: &Counts<'_>, sends_by: &str, has_queue: bool) -> Step {
+    let own = sender.interface(sends_by);
+    Step {
+        dropped: vec![(LossPlace::SenderInterface, own.map_or(0, |own| own.tx_dropped))],
+        // Drivers count a packet as sent when the card has told so, or later: of what has left the
+        // queueing discipline it is not known then.
+        passed: own.map(|own| own.tx_packets).filter(|_| !has_queue),
+        else_at: Some(LossPlace::SenderSocket),
+        ..Step::default()
+    }
+}
+
+/// Over the switch, and out by a port of it.
+fn out_of_switch(steps: &mut Vec<Step>, host: &Counts<'_>, port: &str, backlog: &mut Backlog) {
+    let Some(out) = host.interface(port) else { return };
+    let is_tap = port.starts_with("tap");
+    let queue = host.queue(port);
+    let entered = match queue {
+        Some(queue) => queue.packets + queue.dropped + queue.queued,
+        None => out.tx_packets + out.tx_dropped,
+    };
+    steps.push(Step { passed: Some(entered), else_at: Some(LossPlace::Switch), ..Step::default() });
+    if let Some(queue) = queue {
+        steps.push(Step {
+            dropped: vec![
+                (LossPlace::PortQdisc, queue.dropped),
+                (LossPlace::TooLate, queue.queued),
+            ],
+            passed: Some(queue.packets),
+            ..Step::default()
+        });
+    }
+    steps.push(Step {
+        dropped: match is_tap {
+            // Its queue is full: `tun_net_xmit`, drivers/net/tun.c.
+            true => vec![(LossPlace::TapQueue, out.tx_dropped)],
+            false => backlog.crossing(out.tx_dropped, LossPlace::Port),
+        },
+        // Of a tap: that QEMU or vhost has read. What else came to it waits in its queue.
+        passed: Some(out.tx_packets),
+        else_at: is_tap.then_some(LossPlace::TooLate),
+        ..Step::default()
+    });
+}
+
+/// From the receiver's interface to its socket.
+fn receive(steps: &mut Vec<Step>, has_host: bool, receiver: &Counts<'_>, receives_by: &str) {
+    let own = receiver.interface(receives_by);
+    let is_guest = receiver.party.place == Place::Guest;
+    steps.push(Step {
+        // Packets that the kernel drops behind the card are counted so too, but have passed.
+        at_most: vec![(LossPlace::ReceiverInterface, own.map_or(0, |own| own.rx_dropped))],
+        passed: own.map(|own| own.rx_packets),
+        else_at: Some(if has_host { LossPlace::TooLate } else { LossPlace::Network }),
+        ..Step::default()
+    });
+    let backlog = if is_guest || !has_host { receiver.backlog_dropped() } else { None };
+    steps.push(Step {
+        at_most: vec![
+            (LossPlace::ReceiverBacklog, backlog.unwrap_or(0)),
+            (LossPlace::ReceiverFilter, receiver.dropped_at_ingress(receives_by)),
+        ],
+        passed: receiver.protocol("IpInReceives"),
+        else_at: Some(LossPlace::ReceiverFilter),
+        ..Step::default()
+    });
+    let of_internet = ["IpInHdrErrors", "IpInDiscards"];
+    steps.push(Step {
+        at_most: vec![
+            (LossPlace::Conntrack, receiver.conntrack_dropped()),
+            (LossPlace::ReceiverInternet, receiver.protocols(&of_internet)),
+        ],
+        passed: receiver.protocol("IpInDelivers"),
+        else_at: Some(LossPlace::ReceiverFilter),
+        ..Step::default()
+    });
+    let full = receiver.protocols(&["UdpRcvbufErrors", "UdpMemErrors"]);
+    // Those of full buffers are among the errors: RFC 4113, `__udp_queue_rcv_skb`.
+    let errors = receiver.protocols(&["UdpInErrors"]).saturating_sub(full);
+    let others = errors.saturating_add(receiver.protocols(&["UdpNoPorts"]));
+    steps.push(Step {
+        dropped: vec![(LossPlace::ReceiverSocket, full)],
+        at_most: vec![(LossPlace::ReceiverUdp, others)],
+        // Counted when the application takes it.
+        passed: receiver.protocol("UdpInDatagrams"),
+        else_at: Some(LossPlace::TooLate),
+    });
+}
