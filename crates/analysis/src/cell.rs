@@ -11,6 +11,7 @@ use vioperf_model::workload::{Direction, Workload, WorkloadKind};
 use crate::between;
 use crate::cores::{CoreReading, MachineReading};
 use crate::datagrams::bytes_on_wire;
+use crate::diagnose::limits::Signs;
 use crate::latency::{Latency, LatencyReading, PERCENTILES, Wanted};
 use crate::layers::{self, CounterTotals};
 use crate::ledger;
@@ -44,6 +45,8 @@ pub struct CellTrials {
     ledger: ledger::Totals,
     /// The interfaces under test, each with the trial that it was first seen in.
     ends: Vec<(TrialOrder, EndFacts)>,
+    /// What limited each trial.
+    signs: Signs,
 }
 
 /// Block and sequence: the order of trials.
@@ -67,6 +70,7 @@ impl CellTrials {
         }
         self.counters.add(trial);
         self.ledger.add(trial, workload);
+        self.signs.add(trial, workload);
         for party in &trial.parties {
             let Some(interface) = &party.interface else { continue };
             self.add_end((trial.block, trial.sequence), party, interface);
@@ -418,6 +422,7 @@ pub fn analyse_cell(
         headline_metric: Measure::of(kind).metric,
         settling: None,
         trials: TrialCounts { planned, completed, void: trials.void, disturbed: trials.disturbed },
+        limits: trials.signs.limits(),
         receiver_bits_per_second: trials.metric(|r| &r.receiver_bits_per_second),
         both_ways: (cell.workload.direction == Direction::Both).then(|| BothWays {
             to_guest_bits_per_second: trials.metric(|r| &r.to_guest_bits_per_second),
@@ -428,11 +433,7 @@ pub fn analyse_cell(
             .background_load()
             .map(|_| trials.metric(|r| &r.background_bits_per_second)),
         sender_bits_per_second: trials.metric(|r| &r.sender_bits_per_second),
-        datagrams: matches!(
-            kind,
-            WorkloadKind::UdpStream | WorkloadKind::PacketRate | WorkloadKind::RateSearch
-        )
-        .then(|| datagrams(cell, trials)),
+        datagrams: kind.is_of_datagrams().then(|| datagrams(cell, trials)),
         rate_search: (kind == WorkloadKind::RateSearch).then(|| rate_search(cell, trials)),
         transactions: matches!(kind, WorkloadKind::RequestResponse | WorkloadKind::ConnectRate)
             .then(|| transactions(trials, baseline)),

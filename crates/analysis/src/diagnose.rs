@@ -9,12 +9,13 @@ mod emulation;
 mod frequency;
 mod frequency_within;
 mod left_out;
+pub(crate) mod limits;
+mod limits_of_cells;
 mod link_speed;
 mod loads;
 mod loss;
 mod machine_before;
 mod machine_busy;
-mod main_loop_saturated;
 mod never_measured;
 mod not_sent;
 mod outliers;
@@ -30,7 +31,6 @@ mod trend;
 mod trend_within;
 mod two_humps;
 mod unsettled;
-mod vcpu_saturated;
 mod void;
 
 use vioperf_model::plan::CellId;
@@ -83,8 +83,7 @@ const RULES: &[Rule] = &[
     timeouts::check,
     not_sent::check,
     rate_search::check,
-    main_loop_saturated::check,
-    vcpu_saturated::check,
+    limits_of_cells::check,
     link_speed::check,
 ];
 
@@ -323,14 +322,14 @@ mod tests {
                 }
             }
         });
-        has("vcpus-saturated", &|s| {
+        has("vcpu-full", &|s| {
             for_every_sample(s, Place::Guest, |at, sample| {
                 for core in sample.cores.iter_mut().flatten() {
                     core.system = at * 100;
                 }
             });
         });
-        has("main-loop-saturated", &|s| {
+        has("main-loop-full", &|s| {
             for_every_sample(s, Place::Host, |at, sample| {
                 for thread in sample.threads.iter_mut().flatten() {
                     thread.on_cpu_ns = at * 1_000_000_000;

@@ -18,16 +18,16 @@ use crate::window::{Absent, Reading, percent};
 pub use totals::CounterTotals;
 
 /// A party's counters before the load began and after it had ended.
-struct Span<'a> {
+pub(crate) struct Span<'a> {
     party: &'a Party,
     first: &'a LayerCounters,
     last: &'a LayerCounters,
     /// Between the two, above zero.
-    seconds: f64,
+    pub(crate) seconds: f64,
 }
 
 impl<'a> Span<'a> {
-    fn of(party: &'a Party) -> Result<Self, Absent> {
+    pub(crate) fn of(party: &'a Party) -> Result<Self, Absent> {
         let (first, last) = match party.report.layers.as_slice() {
             [] => return Err("counters of layers: not in the record".into()),
             [first, .., last] => (first, last),
@@ -55,7 +55,7 @@ impl<'a> Span<'a> {
         Ok(grown as f64)
     }
 
-    fn both<T>(
+    pub(crate) fn both<T>(
         &self,
         group: &str,
         read: impl Fn(&'a LayerCounters) -> Option<T>,
@@ -72,7 +72,7 @@ impl<'a> Span<'a> {
     }
 
     /// Of several counters of IP, UDP and TCP together; those that this kernel lacks count nothing.
-    fn protocols(&self, names: &[&str]) -> Reading {
+    pub(crate) fn protocols(&self, names: &[&str]) -> Reading {
         self.grown("protocols", |layers| {
             let protocols = layers.protocols.as_ref()?;
             let mut present = names.iter().filter_map(|name| protocols.get(*name)).peekable();

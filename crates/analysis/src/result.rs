@@ -6,6 +6,7 @@
 mod counters;
 mod findings;
 mod ledger;
+mod limits;
 mod loads;
 
 use std::collections::BTreeMap;
@@ -25,6 +26,7 @@ use crate::measure::Measure;
 pub use counters::{Layers, MachineLayers, MovedCounter, PathLayers, PlaceCounters, SocketLayers};
 pub use findings::{Finding, Picture, PictureOrder, Severity, VoidTrial};
 pub use ledger::{Ledger, Loss, LossPlace};
+pub use limits::{Confidence, Fact, Limit};
 pub use loads::{
     BothWays, CurvePoint, DatagramDemand, Datagrams, LatencyAnalysis, Percentile, RateSearch,
     SearchGoal, TransactionDemand, Transactions,
@@ -173,6 +175,8 @@ pub struct CellAnalysis {
     pub headline_metric: &'static str,
     /// How often it was tried.
     pub trials: TrialCounts,
+    /// What limits it, the first most of all; empty where nothing is known to.
+    pub limits: Vec<Limit>,
     /// How far it is from the scenario's goal; absent where there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub settling: Option<Settling>,

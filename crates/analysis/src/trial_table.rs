@@ -8,7 +8,7 @@ use vioperf_model::record::{
     GuestOrigin, HypervisorFacts, Outcome, RunEnding, RunInfo, TrialRecord,
 };
 use vioperf_model::units::ByteSize;
-use vioperf_model::workload::{Workload, WorkloadKind};
+use vioperf_model::workload::Workload;
 
 use crate::columns;
 use crate::result::RunAnalysis;
@@ -236,8 +236,7 @@ const OF_CELL: &[Source<Cell>] = &[
 ];
 
 fn has_payload(load: &Workload) -> bool {
-    use WorkloadKind::{PacketRate, RateSearch, UdpStream};
-    matches!(load.kind, UdpStream | PacketRate | RateSearch)
+    load.kind.is_of_datagrams()
 }
 
 /// How a run ended, for programs.
@@ -367,6 +366,8 @@ fn metrics_by_trial(analysis: &RunAnalysis) -> BTreeMap<(&CellId, u32), Vec<Opti
 
 #[cfg(test)]
 mod tests {
+    use vioperf_model::workload::WorkloadKind;
+
     use super::*;
     use crate::analyse;
     use crate::testing::Synthetic;

@@ -149,6 +149,10 @@ pub struct NodeIdentity {
     pub kernel_release: String,
     /// Online cores.
     pub cores: u32,
+    /// Since which start of the machine (`/proc/sys/kernel/random/boot_id`, random(4)): nodes that tell
+    /// the same share its cores.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub boot_id: Option<String>,
 }
 
 /// How to find an interface.

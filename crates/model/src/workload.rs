@@ -54,6 +54,11 @@ impl WorkloadKind {
         }
     }
 
+    /// Whether it is made of datagrams that nobody answers.
+    pub fn is_of_datagrams(self) -> bool {
+        matches!(self, Self::UdpStream | Self::PacketRate | Self::RateSearch)
+    }
+
     /// That an option is for other kinds.
     pub(crate) fn lacks(self, kinds: &[Self]) -> String {
         let names: Vec<&str> = kinds.iter().map(|kind| kind.name()).collect();

@@ -243,5 +243,7 @@ fn hello(version: u32) -> Response {
         Ok(Some(cores)) => u32::try_from(cores).unwrap_or(1),
         _ => return failed("cannot tell how many cores are online (sysconf)"),
     };
-    Response::Hello(NodeIdentity { version: PROTOCOL_VERSION, kernel_release, cores })
+    let boot_id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok();
+    let boot_id = boot_id.map(|id| id.trim().to_owned());
+    Response::Hello(NodeIdentity { version: PROTOCOL_VERSION, kernel_release, cores, boot_id })
 }

@@ -71,6 +71,8 @@ pub enum Command {
     Doctor(DoctorArgs),
     /// Report a stored run
     Report(ReportArgs),
+    /// Tell what limits the cells of a stored run, from what was read, and what to do about it
+    Explain(ExplainArgs),
     /// List the runs that were measured here
     History(HistoryArgs),
     /// Show a metric run after run, where its level changed, and what else changed there
@@ -266,6 +268,15 @@ pub enum ReportFormat {
     Markdown,
     /// One self-contained page
     Html,
+}
+
+/// Arguments of `explain`.
+#[derive(Debug, Args)]
+pub struct ExplainArgs {
+    /// The run's directory
+    pub run: PathBuf,
+    /// The cell, or what the names of several have in common [default: all]
+    pub cell: Option<String>,
 }
 
 /// Arguments of `export`.

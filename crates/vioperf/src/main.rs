@@ -56,6 +56,7 @@ fn dispatch(command: Command, output: &Output) -> Result<ExitCode, Failure> {
         Command::Scenarios(args) => commands::scenarios::execute(&args, output),
         Command::Doctor(args) => commands::doctor::execute(&args, output),
         Command::Report(args) => commands::report::execute(&args, output),
+        Command::Explain(args) => commands::explain::execute(&args, output),
         Command::Export(args) => commands::export::execute(&args, output),
         Command::Compare(args) => commands::compare::execute(&args, output),
         Command::History(args) => commands::history::execute(&args, output),

@@ -7,6 +7,7 @@ mod between;
 mod columns;
 pub mod comparison;
 pub mod csv;
+pub mod explain;
 pub mod history;
 pub mod html;
 pub mod json;

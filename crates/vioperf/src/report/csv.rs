@@ -33,6 +33,13 @@ const COLUMNS: &[Column] = &[
     ("trials_planned", Field::Of(|c| c.trials.planned.to_string())),
     ("trials_completed", Field::Of(|c| c.trials.completed.to_string())),
     ("trials_void", Field::Of(|c| c.trials.void.to_string())),
+    ("limited_by", Field::Of(|c| text(c.limits.first().map_or("", |limit| &limit.rule)))),
+    (
+        "limited_by_confidence",
+        Field::Of(|c| {
+            c.limits.first().map(|limit| limit.confidence.to_string()).unwrap_or_default()
+        }),
+    ),
     ("receiver_bits_per_second_mean", Field::Of(|c| mean(&c.receiver_bits_per_second))),
     ("receiver_bits_per_second_low_95", Field::Of(|c| low(&c.receiver_bits_per_second))),
     ("receiver_bits_per_second_high_95", Field::Of(|c| high(&c.receiver_bits_per_second))),

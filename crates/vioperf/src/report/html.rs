@@ -4,6 +4,7 @@
 mod chart;
 mod comparison;
 mod latency;
+mod limits;
 mod picture;
 mod search;
 mod tables;
@@ -217,6 +218,7 @@ fn workload_section(workload: &Workload<'_>, number: usize) -> Markup {
             @if unit != Unit::Bits { p.chart-title { (chart_title(workload)) } }
             (chart::render(&chart))
             @if shows_loss { p.small { "The outline behind a bar is what was sent and did not arrive." } }
+            (limits::table(workload))
             (latency::curve(workload, number))
             (tables::throughput(workload))
             (latency::table(workload))

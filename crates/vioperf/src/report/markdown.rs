@@ -91,7 +91,7 @@ fn workload(workload: &Workload<'_>) -> String {
         vec!["path".to_owned(), title, "% of baseline".into(), "95 % interval".into()],
         extras,
         vec!["guest CPU %".into(), "host CPU %".into(), demand[0].clone(), demand[2].clone()],
-        vec!["trials".into()],
+        vec!["trials".into(), "limited by".into()],
     ]
     .concat();
     let mut lines = vec![
@@ -122,6 +122,7 @@ fn row(cell: &CellAnalysis) -> String {
         .chain(extras)
         .chain([guest.unwrap_or_default(), whole(&cell.host.busy_percent_of_core)])
         .chain([host_demand, guest_demand, cell.trials.completed.to_string()])
+        .chain([values::limited_by(cell)])
         .collect();
     format!("| {} |", fields.join(" | "))
 }

@@ -143,16 +143,26 @@ impl Page<'_> {
         if self.wide {
             shown.extend(wide(workload.load()));
         }
-        let columns: Vec<Column> = shown.iter().map(|shown| shown.column).collect();
-        let row = |cell: &&CellAnalysis| shown.iter().map(|shown| (shown.field)(cell)).collect();
-        let rows: Vec<Vec<String>> = workload.cells.iter().map(row).collect();
-        let (head, body) = table::lines(&columns, &rows);
+        shown.push(Shown { column: text("limited by"), field: Box::new(values::limited_by) });
+        let (mut head, mut body) = table_of(&shown, workload);
+        let fits = self.wide || head.iter().chain(&body).all(|line| width(line) <= COLUMNS);
+        if !fits {
+            shown.pop();
+            (head, body) = table_of(&shown, workload);
+        }
         let title = wrap(&capitalised(&workload.title), COLUMNS, "", "");
         let mut lines = self.style(Style::Strong, &title);
         lines.push_str(&self.style(Style::Faint, &(head.join("\n") + "\n")));
         for line in body {
             lines.push_str(&if self.wide { line } else { clip(&line, COLUMNS) });
             lines.push('\n');
+        }
+        if !fits {
+            let limited =
+                |cell: &&CellAnalysis| format!("{} {}", cell.path, values::limited_by(cell));
+            let limited: Vec<String> = workload.cells.iter().map(limited).collect();
+            let first = format!("Limited by: {}.", limited.join(", "));
+            lines.push_str(&wrap(&first, COLUMNS, "  ", "    "));
         }
         lines
     }
@@ -286,6 +296,14 @@ fn bar(share: f64, columns: usize) -> String {
     let part = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
     let at = (1..8).rev().find(|n| left >= f64::from(*n)).unwrap_or(0);
     bar + part.get(usize::try_from(at).unwrap_or(0)).copied().unwrap_or("")
+}
+
+/// Head and body.
+fn table_of(shown: &[Shown], workload: &Workload<'_>) -> (Vec<String>, Vec<String>) {
+    let columns: Vec<Column> = shown.iter().map(|shown| shown.column).collect();
+    let row = |cell: &&CellAnalysis| shown.iter().map(|shown| (shown.field)(cell)).collect();
+    let rows: Vec<Vec<String>> = workload.cells.iter().map(row).collect();
+    table::lines(&columns, &rows)
 }
 
 /// A column of a workload's table, and its field of a row.

@@ -1,7 +1,9 @@
 //! Numbers and names as every format for people writes them.
 
 use vioperf_analysis::measure::{Measure, Unit};
-use vioperf_analysis::result::{CellAnalysis, EndFacts, Metric, Ranked, RunAnalysis, Summary};
+use vioperf_analysis::result::{
+    CellAnalysis, Confidence, EndFacts, Metric, Ranked, RunAnalysis, Summary,
+};
 use vioperf_analysis::wording::{decimals, load, three_digits};
 use vioperf_model::nic::NicKind;
 use vioperf_model::record::Place;
@@ -53,6 +55,13 @@ pub fn interval(summary: Option<&Summary>) -> String {
         }
         None => NO_VALUE.into(),
     }
+}
+
+/// The rule that says what limits a cell most; with a question mark where that is only possible.
+pub fn limited_by(cell: &CellAnalysis) -> String {
+    let Some(limit) = cell.limits.first() else { return NO_VALUE.into() };
+    let doubt = if limit.confidence == Confidence::Possible { "?" } else { "" };
+    format!("{}{doubt}", limit.rule)
 }
 
 /// `paravirtual` or `emulated`.

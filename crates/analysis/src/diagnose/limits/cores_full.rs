@@ -1,0 +1,32 @@
+//! All cores of a machine are full.
+
+use vioperf_model::record::Place;
+
+use super::symptoms::Symptoms;
+use super::{Rule, Sign};
+use crate::result::Confidence;
+use crate::wording;
+
+pub(super) const RULE: Rule =
+    Rule { name: "cores-full", title: "All cores of a machine are busy all the time", check };
+
+const FULL_PERCENT: f64 = 90.0;
+
+fn check(symptoms: &Symptoms<'_>) -> Option<Sign> {
+    // A guest's cores are threads of the host: they are a matter of their own.
+    let mut machines = symptoms.parties().filter(|end| end.place() != Some(Place::Guest));
+    let end = machines.find(|end| {
+        let cores = end.cores();
+        let busy: f64 = cores.iter().map(|(_, busy)| busy).sum();
+        !cores.is_empty() && busy >= FULL_PERCENT * cores.len() as f64
+    })?;
+    let cores = end.cores();
+    let busy: f64 = cores.iter().map(|(_, busy)| busy).sum();
+    let evidence = vec![end.share(
+        format!("busy time of {}, 100 % being one core", wording::count(cores.len(), "core")),
+        busy,
+    )];
+    let advice = "More cores, or work that costs less for each packet: larger segments (offloads, MTU), fewer hops, a cheaper NIC \
+                  model. Where both ends share a machine, each has only what the other leaves.";
+    Some(Sign { confidence: Confidence::Likely, evidence, advice: advice.into() })
+}

@@ -1,0 +1,31 @@
+//! Whoever sends cannot go faster.
+
+use super::symptoms::{LOSS_THAT_LIMITS, Symptoms};
+use super::{Rule, Sign};
+use crate::result::Confidence;
+
+pub(super) const RULE: Rule = Rule {
+    name: "sender-bound",
+    title: "The sender cannot go faster: its busiest thread never sleeps",
+    check,
+};
+
+/// Part of its time that the busiest thread is awake from which it is the limit, in percent.
+const FULL_PERCENT: f64 = 85.0;
+
+fn check(symptoms: &Symptoms<'_>) -> Option<Sign> {
+    let sender = &symptoms.sender;
+    let threads = sender.threads().filter(|threads| threads.awake() >= FULL_PERCENT)?;
+    // Whoever sends more than arrives is not what limits.
+    if symptoms.lost_share().is_some_and(|lost| lost >= LOSS_THAT_LIMITS) {
+        return None;
+    }
+    let evidence = vec![
+        sender.share("busiest sending thread, on a CPU", threads.on_cpu),
+        sender.share("the same, waiting for a CPU", threads.waiting),
+        sender.setting("sending threads", threads.threads.to_string()),
+    ];
+    let advice = "The path could carry more: send with more threads and streams (threads, streams), larger messages \
+                  (message_size), segmentation offload, or zero copy (send = \"zerocopy\"), on cores of their own (sender_cpus).";
+    Some(Sign { confidence: Confidence::Likely, evidence, advice: advice.into() })
+}

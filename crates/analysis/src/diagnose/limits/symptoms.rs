@@ -1,0 +1,297 @@
+//! What the rules ask of a trial: numbers that speak for or against a limit. A number that is not there
+//! speaks for nothing, so that they are plain options.
+
+use vioperf_model::record::{Party, Place, TrialRecord};
+use vioperf_model::sample::{InterfaceFacts, LoadOutcome, QdiscCounters, TcpLimits, TcpStreamInfo};
+use vioperf_model::workload::Workload;
+
+use crate::cores::{CoreReading, MachineReading};
+use crate::flow::{Flow, View};
+use crate::layers::Span;
+use crate::measure::Unit;
+use crate::rates::node_percent_of_core;
+use crate::result::Fact;
+use crate::threads::{QemuReading, Task};
+use crate::window::percent;
+
+/// Part of the datagrams that is lost from which the loss is what limits, and not the sender.
+pub(super) const LOSS_THAT_LIMITS: f64 = 0.01;
+
+/// One load of a trial, that goes one way.
+pub(super) struct Symptoms<'a> {
+    pub(super) trial: &'a TrialRecord,
+    pub(super) workload: &'a Workload,
+    pub(super) sender: End<'a>,
+    pub(super) receiver: End<'a>,
+}
+
+impl<'a> Symptoms<'a> {
+    pub(super) fn of(trial: &'a TrialRecord, workload: &'a Workload, flow: Flow<'a>) -> Self {
+        Self { trial, workload, sender: End(flow.sender), receiver: End(flow.receiver) }
+    }
+
+    /// Sender and receiver.
+    pub(super) fn ends(&self) -> [&End<'a>; 2] {
+        [&self.sender, &self.receiver]
+    }
+
+    /// Every machine that packets pass or that works for them: an end each, and the host.
+    pub(super) fn parties(&self) -> impl Iterator<Item = End<'a>> {
+        self.trial.parties.iter().map(|party| End(View::of_place(self.trial, "party", party.place)))
+    }
+
+    /// The observer of the switch and of QEMU.
+    pub(super) fn host(&self) -> Option<End<'a>> {
+        let host = View::of_place(self.trial, "host", Place::Host);
+        host.party.is_some().then_some(End(host))
+    }
+
+    /// The guest, whichever end it is.
+    pub(super) fn guest(&self) -> Option<&End<'a>> {
+        self.ends().into_iter().find(|end| end.place() == Some(Place::Guest))
+    }
+
+    /// CPU time of QEMU's threads of that kind in percent of one core.
+    pub(super) fn qemu_percent(&self, task: Task) -> Option<f64> {
+        let host = self.host()?;
+        QemuReading::of(host.0.window()).task(task).ok()
+    }
+
+    /// Payload that arrived, in bit/s.
+    pub(super) fn bits_per_second(&self) -> Option<f64> {
+        self.receiver.0.rate(Unit::Bits).ok()
+    }
+
+    /// Busy time of the machine that an end is on which no node and no watched thread used, in percent of
+    /// one core; interrupts aside.
+    pub(super) fn foreign_percent(&self, end: &End<'a>) -> Option<f64> {
+        let busy = end.machine().charged_percent_of_core.ok()?;
+        let mine = end.0.party?;
+        let is_here = |party: &&Party| {
+            party.place == mine.place
+                || (mine.identity.boot_id.is_some()
+                    && party.identity.boot_id == mine.identity.boot_id)
+        };
+        let nodes = self.trial.parties.iter().filter(is_here).filter_map(node_percent_of_core);
+        let nodes: f64 = nodes.sum();
+        let tasks = [Task::Vcpu, Task::MainLoop, Task::Io, Task::Vhost, Task::Other];
+        let is_host =
+            self.host().is_some_and(|host| host.0.party.is_some_and(|host| is_here(&host)));
+        let qemu = tasks.map(|task| self.qemu_percent(task).filter(|_| is_host).unwrap_or(0.0));
+        Some((busy - nodes - qemu.iter().sum::<f64>()).max(0.0))
+    }
+}
+
+impl Symptoms<'_> {
+    /// Datagrams that were lost; absent of other loads.
+    pub(super) fn lost(&self) -> Option<f64> {
+        if !self.workload.kind.is_of_datagrams() {
+            return None;
+        }
+        let [sent, received] = self.ends().map(End::datagrams);
+        Some((sent? - received?).max(0.0))
+    }
+
+    /// The part of those sent that was lost, from 0 to 1.
+    pub(super) fn lost_share(&self) -> Option<f64> {
+        let sent = self.sender.datagrams().filter(|sent| *sent > 0.0)?;
+        Some(self.lost()? / sent)
+    }
+
+    /// The part of the time with data under way in which the receivers' windows kept the senders from
+    /// sending, from 0 to 1.
+    pub(super) fn receive_window_limits(&self) -> Option<f64> {
+        self.waited_for(|limits| limits.receive_window_us)
+    }
+
+    /// The same of the senders' own buffers.
+    pub(super) fn send_buffer_limits(&self) -> Option<f64> {
+        self.waited_for(|limits| limits.send_buffer_us)
+    }
+
+    fn waited_for(&self, read: fn(&TcpLimits) -> u64) -> Option<f64> {
+        let (mut waited, mut busy) = (0_u64, 0_u64);
+        for limits in self.sender.connections().filter_map(|connection| connection.limits) {
+            waited = waited.saturating_add(read(&limits));
+            busy = busy.saturating_add(limits.busy_us);
+        }
+        (busy > 0).then(|| waited as f64 / busy as f64)
+    }
+
+    /// The least round-trip time that any connection has seen, in seconds.
+    pub(super) fn least_rtt_seconds(&self) -> Option<f64> {
+        let times = self.sender.connections().filter_map(|connection| connection.least_rtt_us);
+        times.min().map(|us| f64::from(us) / 1e6)
+    }
+
+    /// Whether the rate is about what a window as large as the buffers gives over the path's own delay:
+    /// then the window is the limit and not who reads.
+    pub(super) fn window_fits_delay(&self) -> bool {
+        let buffer = || {
+            let receive = self.receiver.outcome()?.socket_buffers?.receive_bytes;
+            let send = self.sender.outcome()?.socket_buffers?.send_bytes;
+            Some(receive.min(send) as f64)
+        };
+        let under_way = || {
+            let streams = f64::from(self.workload.streams.max(1));
+            Some(self.bits_per_second()? / 8.0 / streams * self.least_rtt_seconds()?)
+        };
+        match (buffer(), under_way()) {
+            // Half of a buffer and less is for payload; a window below that is far from any delay's.
+            (Some(buffer), Some(under_way)) => under_way >= buffer / 8.0,
+            _ => false,
+        }
+    }
+}
+
+/// One machine's part in the trial.
+pub(super) struct End<'a>(View<'a>);
+
+/// What the threads of a load did with their time, in percent of it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ThreadUse {
+    pub(super) threads: usize,
+    /// Of the busiest thread, on a CPU.
+    pub(super) on_cpu: f64,
+    /// Of the same thread, able to run but waiting for a CPU.
+    pub(super) waiting: f64,
+}
+
+impl ThreadUse {
+    /// What is left, it slept.
+    pub(super) fn awake(&self) -> f64 {
+        self.on_cpu + self.waiting
+    }
+}
+
+/// By how much the counters of a queueing discipline grew.
+#[derive(Debug, Clone)]
+pub(super) struct QdiscGrowth {
+    pub(super) interface: String,
+    pub(super) kind: String,
+    pub(super) is_root: bool,
+    pub(super) bytes: u64,
+    pub(super) packets: u32,
+    pub(super) drops: u32,
+    pub(super) overlimits: u32,
+}
+
+impl<'a> End<'a> {
+    pub(super) fn place(&self) -> Option<Place> {
+        self.0.party.map(|party| party.place)
+    }
+
+    /// As the report calls it.
+    pub(super) fn name(&self) -> String {
+        self.place().map_or_else(|| "an end".to_owned(), |place| place.to_string())
+    }
+
+    pub(super) fn outcome(&self) -> Option<&'a LoadOutcome> {
+        self.0.outcome()
+    }
+
+    /// The interface under test.
+    pub(super) fn interface(&self) -> Option<&'a InterfaceFacts> {
+        self.0.party?.interface.as_ref()
+    }
+
+    pub(super) fn rate(&self, unit: Unit) -> Option<f64> {
+        self.0.rate(unit).ok()
+    }
+
+    pub(super) fn machine(&self) -> MachineReading {
+        MachineReading::of(self.0.window())
+    }
+
+    /// Its cores with how busy each was, in percent.
+    pub(super) fn cores(&self) -> Vec<(CoreReading, f64)> {
+        let cores = self.machine().cores.unwrap_or_default();
+        let busy = |core: CoreReading| {
+            let percent = core.busy_percent.clone().ok()?;
+            Some((core, percent))
+        };
+        cores.into_iter().filter_map(busy).collect()
+    }
+
+    /// Datagrams that its load moved from beginning to end.
+    pub(super) fn datagrams(&self) -> Option<f64> {
+        self.0.datagrams().map(|datagrams| datagrams as f64)
+    }
+
+    /// Seconds that the window lasted.
+    pub(super) fn window_seconds(&self) -> Option<f64> {
+        self.0.window().ok().map(|window| window.seconds)
+    }
+
+    fn span(&self) -> Option<Span<'a>> {
+        Span::of(self.0.party?).ok()
+    }
+
+    /// Seconds between the two readings of the layers: a little more than the load lasted.
+    pub(super) fn seconds(&self) -> Option<f64> {
+        self.span().map(|span| span.seconds)
+    }
+
+    /// By how much counters of IP, UDP and TCP grew, together.
+    pub(super) fn grown(&self, names: &[&str]) -> Option<f64> {
+        self.span()?.protocols(names).ok()
+    }
+
+    /// The busiest thread of its load.
+    pub(super) fn threads(&self) -> Option<ThreadUse> {
+        let threads = &self.outcome()?.threads;
+        let busiest = threads.iter().max_by_key(|thread| thread.on_cpu_ns)?;
+        let part = |ns: u64| percent(ns as f64, busiest.lived_ns.max(1) as f64);
+        Some(ThreadUse {
+            threads: threads.len(),
+            on_cpu: part(busiest.on_cpu_ns),
+            waiting: part(busiest.waiting_ns.unwrap_or(0)),
+        })
+    }
+
+    /// What TCP said of its connections at the end.
+    pub(super) fn connections(&self) -> impl Iterator<Item = &'a TcpStreamInfo> {
+        self.outcome().into_iter().flat_map(|load| &load.streams).filter_map(|s| s.tcp.as_ref())
+    }
+
+    /// What queueing disciplines did meanwhile, those that the kernel gave by itself included.
+    pub(super) fn qdiscs(&self) -> Vec<QdiscGrowth> {
+        let Some(span) = self.span() else { return Vec::new() };
+        let Ok([first, last]) = span.both("qdiscs", |layers| layers.qdiscs.as_ref()) else {
+            return Vec::new();
+        };
+        let grown = |now: &QdiscCounters| {
+            let is_it = |before: &&QdiscCounters| {
+                (&before.interface, &before.kind, &before.handle, &before.parent)
+                    == (&now.interface, &now.kind, &now.handle, &now.parent)
+            };
+            let before = first.iter().find(is_it).cloned().unwrap_or_default();
+            QdiscGrowth {
+                interface: now.interface.clone(),
+                kind: now.kind.clone(),
+                is_root: now.parent == "root",
+                bytes: now.bytes.saturating_sub(before.bytes),
+                packets: now.packets.wrapping_sub(before.packets),
+                drops: now.drops.wrapping_sub(before.drops),
+                overlimits: now.overlimits.wrapping_sub(before.overlimits),
+            }
+        };
+        last.iter().map(grown).collect()
+    }
+
+    /// A counter of this machine that grew over the whole load.
+    pub(super) fn counter(&self, what: impl Into<String>, value: impl Into<String>) -> Fact {
+        Fact { seconds: self.seconds(), ..self.setting(what, value) }
+    }
+
+    /// A share of the window's time.
+    pub(super) fn share(&self, what: impl Into<String>, percent: f64) -> Fact {
+        let value = crate::wording::percent(percent);
+        Fact { seconds: self.window_seconds(), ..self.setting(what, value) }
+    }
+
+    /// What is so, and not counted.
+    pub(super) fn setting(&self, what: impl Into<String>, value: impl Into<String>) -> Fact {
+        Fact { place: self.name(), what: what.into(), value: value.into(), seconds: None }
+    }
+}

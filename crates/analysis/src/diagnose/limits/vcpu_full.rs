@@ -1,0 +1,40 @@
+//! A virtual CPU of the guest has no time left.
+
+use super::symptoms::Symptoms;
+use super::{Rule, Sign};
+use crate::result::Confidence;
+use crate::wording;
+
+pub(super) const RULE: Rule =
+    Rule { name: "vcpu-full", title: "A virtual CPU of the guest is busy all the time", check };
+
+const FULL_PERCENT: f64 = 90.0;
+
+fn check(symptoms: &Symptoms<'_>) -> Option<Sign> {
+    let guest = symptoms.guest()?;
+    let cores = guest.cores();
+    let (core, busy) = cores.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
+    if *busy < FULL_PERCENT {
+        return None;
+    }
+    let mut evidence = vec![guest.share(format!("CPU {} busy", core.core), *busy)];
+    let states =
+        [("serving soft interrupts", core.states.softirq), ("in user mode", core.states.user)];
+    let shares = states
+        .into_iter()
+        .filter_map(|(what, share)| Some(guest.share(format!("CPU {} {what}", core.core), share?)));
+    evidence.extend(shares);
+    let full = cores.iter().filter(|(_, busy)| *busy >= FULL_PERCENT).count();
+    let advice = if full == cores.len() {
+        format!(
+            "All {} of the guest are full. It cannot take or make packets faster: more virtual CPUs with as many queues \
+             (queues=N, mq=on; <driver queues='N'/>), larger segments (offloads, MTU), or a NIC model that costs it less.",
+            wording::count(cores.len(), "virtual CPU"),
+        )
+    } else {
+        "Other virtual CPUs of the guest have time: more queues (queues=N, mq=on; <driver queues='N'/>, then `ethtool -L`), or \
+         receive packet steering (rps_cpus), spread the work over them."
+            .to_owned()
+    };
+    Some(Sign { confidence: Confidence::Certain, evidence, advice: advice.into() })
+}

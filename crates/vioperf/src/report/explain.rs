@@ -1,0 +1,100 @@
+//! What limits cells, told as a short story: `vioperf explain`.
+
+use vioperf_analysis::result::{CellAnalysis, Fact, Limit};
+use vioperf_analysis::wording::{capitalised, count, load, three_digits};
+use vioperf_model::workload::WorkloadKind;
+
+use super::text::{clean, clip, pad, width, wrap};
+use super::values::headline_with_interval;
+
+const COLUMNS: usize = 80;
+
+/// Tells it of each of the cells, in that order.
+pub fn render(cells: &[&CellAnalysis], colours: bool) -> String {
+    cells.iter().map(|cell| story(cell, colours)).collect::<Vec<_>>().join("\n")
+}
+
+fn story(cell: &CellAnalysis, colours: bool) -> String {
+    let mut lines = strong(&heading(cell), colours);
+    let Some((first, others)) = cell.limits.split_first() else {
+        lines.push_str(&wrap(unknown(cell), COLUMNS, "  ", "  "));
+        return lines;
+    };
+    lines.push_str(&wrap(&format!("{}.", first.title), COLUMNS, "  ", "  "));
+    lines.push_str(&wrap(&how_sure(first), COLUMNS, "  ", "  "));
+    lines.push_str(&facts(&first.evidence));
+    lines.push_str(&wrap(&first.advice, COLUMNS, "  → ", "    "));
+    for other in others {
+        let sure =
+            format!("Also {}: {} ({}).", other.confidence, uncapitalised(&other.title), other.rule);
+        lines.push_str(&wrap(&sure, COLUMNS, "  ", "  "));
+        lines.push_str(&facts(&other.evidence));
+    }
+    lines
+}
+
+fn strong(text: &str, colours: bool) -> String {
+    let lines = wrap(text, COLUMNS, "", "");
+    if !colours {
+        return lines;
+    }
+    lines.lines().map(|line| format!("\x1b[1m{line}\x1b[0m\n")).collect()
+}
+
+/// `virtio, towards the guest, 4 streams: 862 ± 24 Mbit/s, 24.1 % of the baseline (virtio/4-streams)`.
+fn heading(cell: &CellAnalysis) -> String {
+    let beside = cell.percent_of_baseline.mean().filter(|_| !cell.is_baseline);
+    let beside = beside.map(|percent| format!(", {} % of the baseline", three_digits(percent)));
+    let measured = headline_with_interval(cell);
+    format!(
+        "{}, {}: {measured}{} ({})",
+        cell.path,
+        load(&cell.workload),
+        beside.unwrap_or_default(),
+        cell.id
+    )
+}
+
+fn how_sure(limit: &Limit) -> String {
+    format!(
+        "{}: seen in {} of {} ({}).",
+        capitalised(&limit.confidence.to_string()),
+        limit.trials_seen,
+        count(usize::try_from(limit.trials).unwrap_or(usize::MAX), "trial"),
+        limit.rule
+    )
+}
+
+fn facts(evidence: &[Fact]) -> String {
+    let places = evidence.iter().map(|fact| width(&clean(&fact.place))).max().unwrap_or(0).min(20);
+    let line = |fact: &Fact| {
+        let over = fact.seconds.map(|seconds| format!(", over {} s", three_digits(seconds)));
+        let first = format!("    {}  ", pad(&clip(&clean(&fact.place), places), places, false));
+        let indent = " ".repeat(places + 8);
+        let told = format!("{}: {}{}", fact.what, fact.value, over.unwrap_or_default());
+        wrap(&told, COLUMNS, &first, &indent)
+    };
+    evidence.iter().map(line).collect()
+}
+
+fn unknown(cell: &CellAnalysis) -> &'static str {
+    if cell.trials.completed == 0 {
+        return "No trial of it counts.";
+    }
+    if cell.workload.kind == WorkloadKind::RateSearch {
+        return "It was searched for its limit: the bounds are in the report, and what packets are lost to \
+                above them a packet-rate load tells.";
+    }
+    "Nothing that was read at either end says what limits it: no thread, core, queue or window was full, \
+     and no counter of drops moved. What lies between the ends and cannot be read may."
+}
+
+fn uncapitalised(text: &str) -> String {
+    let mut chars = text.chars();
+    let first = chars.next().map(char::to_lowercase);
+    match text.split_whitespace().next() {
+        // A name stays as it is.
+        Some(word) if word.chars().skip(1).any(char::is_uppercase) => text.to_owned(),
+        _ => first.into_iter().flatten().chain(chars).collect(),
+    }
+}
