@@ -4,7 +4,7 @@ CARGO ?= cargo
 AGENT_TARGET := x86_64-unknown-linux-musl
 VIOPERF := target/release/vioperf
 
-.PHONY: run test bench comparisons build agent setup lint fmt deny dist clean
+.PHONY: run test bench comparisons bottlenecks build agent setup lint fmt deny dist clean
 
 # Measures what each virtual NIC keeps of the host's own path; first installs what is missing.
 run: setup
@@ -35,6 +35,15 @@ comparisons: setup
 	@$(MAKE) --no-print-directory build
 	$(CARGO) build --locked --release --package vioperf-bench
 	@target/release/comparisons $(if $(PAIRS),--pairs $(PAIRS)) $(if $(TRIES),--tries $(TRIES))
+
+# Plants bottlenecks (a token bucket, loss, a small window, a slow reader ...) and looks which vioperf tells
+# first: the table of docs/diagnosis.md, in ten minutes, as root. PLANTS=tbf,clean takes some (and writes no
+# page), TRIES=5 more of each.
+bottlenecks: setup
+	@$(MAKE) --no-print-directory build
+	$(CARGO) build --locked --release --package vioperf-bench
+	@target/release/bottlenecks $(if $(TRIES),--tries $(TRIES)) $(if $(KEEP),--keep $(KEEP)) \
+		$(if $(PLANTS),--plants $(PLANTS),--page docs/diagnosis.md)
 
 build: agent
 	$(CARGO) build --locked --release --package vioperf

@@ -21,6 +21,7 @@ fn dependencies_run_one_way() {
         ("agent", &["node", "model"]),
         ("lab", &["model", "netlink"]),
         ("analysis", &["model"]),
+        ("plants", &["netlink"]),
         ("vioperf", &["model", "node", "lab", "analysis"]),
     ]);
     let crates = fs::read_dir(root().join("crates")).unwrap();

@@ -1,0 +1,138 @@
+//! Packets that are smaller, larger or more than they need to be.
+
+use anyhow::Result;
+
+use super::{SECOND, nothing};
+use crate::namespace::Namespace;
+use crate::plant::{Place, Plant};
+use crate::testbed::{Middle, Testbed, WIRE};
+use crate::undo::MachineParameter;
+
+pub(super) const PLANTS: &[Plant] = &[
+    Plant {
+        name: "mtu-576",
+        about: "an MTU of 576 everywhere, over a router without offloads, TCP",
+        place: Place::Between(Middle::Router, mtu_576),
+        load: &["-w=tcp-stream", SECOND],
+        right: &["mtu-small"],
+        why: "",
+    },
+    Plant {
+        name: "mtu-1280-in-the-middle",
+        about: "an MTU of 1280 behind a router without offloads, ends of 1500, TCP",
+        place: Place::Between(Middle::Router, mtu_1280_behind),
+        load: &["-w=tcp-stream", SECOND],
+        right: &["mtu-small"],
+        why: "",
+    },
+    Plant {
+        name: "mtu-1500-between-jumbo-ends",
+        about: "an MTU of 1500 behind a router without offloads, ends of 9000, TCP",
+        place: Place::Between(Middle::Router, jumbo_ends),
+        load: &["-w=tcp-stream", SECOND],
+        right: &["mtu-small"],
+        why: "",
+    },
+    Plant {
+        name: "fragmentation",
+        about: "datagrams of 8000 bytes at an MTU of 1500",
+        place: Place::Between(Middle::Wire, nothing),
+        load: &["-w=udp-stream", "--payload=8000 B", "--rate=4G", SECOND],
+        right: &["fragmentation"],
+        why: "",
+    },
+    Plant {
+        name: "offload-of-segments-off",
+        about: "tso and gso off at the sender, TCP",
+        place: Place::Between(Middle::Wire, segments_off),
+        load: &["-w=tcp-stream", SECOND],
+        right: &["offload-off"],
+        why: "",
+    },
+    Plant {
+        name: "offload-of-checksums-off",
+        about: "checksums off at the sender, and with them tso, TCP",
+        place: Place::Between(Middle::Wire, checksums_off),
+        load: &["-w=tcp-stream", SECOND],
+        right: &["offload-off"],
+        why: "",
+    },
+    Plant {
+        name: "small-receive-buffer",
+        about: "a receive buffer of 8 KiB, as many small datagrams as possible",
+        place: Place::Between(Middle::Wire, nothing),
+        load: &["-w=packet-rate", "--socket-buffer=8 KiB", SECOND],
+        right: &["receiver-bound"],
+        why: "",
+    },
+    Plant {
+        name: "shared-socket",
+        about: "two threads read one UDP socket, as many small datagrams as possible",
+        place: Place::Between(Middle::Wire, nothing),
+        load: &["-w=packet-rate", "--receivers=shared", "--streams=4", "--threads=2", SECOND],
+        right: &["receive-lock-contention"],
+        why: "",
+    },
+    Plant {
+        name: "backlog-full",
+        about: "net.core.netdev_max_backlog of 4, bursts of 64 datagrams are steered to the other core",
+        place: Place::Between(Middle::Wire, small_backlog),
+        load: &["-w=packet-rate", "--segmentation", "--sender-cpus=0", "--receiver-cpus=1", SECOND],
+        right: &["softnet-backlog-full"],
+        why: "",
+    },
+];
+
+fn mtu(at: &Namespace, interface: &str, mtu: u32) -> Result<()> {
+    at.tell("ip", &format!("link set {interface} mtu {mtu}")).map(drop)
+}
+
+/// What it sends is cut to packets of the MTU there, which costs it for each.
+fn without_offloads(router: &Namespace) -> Result<()> {
+    for interface in ["client", "server"] {
+        router.tell("ethtool", &format!("-K {interface} tso off gso off"))?;
+    }
+    Ok(())
+}
+
+fn mtu_576(testbed: &mut Testbed) -> Result<()> {
+    let router = testbed.between()?;
+    without_offloads(router)?;
+    for (at, interface) in
+        [(&testbed.client, WIRE), (router, "client"), (router, "server"), (&testbed.server, WIRE)]
+    {
+        mtu(at, interface, 576)?;
+    }
+    Ok(())
+}
+
+/// The far end could receive more than its neighbour sends it.
+fn mtu_1280_behind(testbed: &mut Testbed) -> Result<()> {
+    without_offloads(testbed.between()?)?;
+    mtu(testbed.between()?, "server", 1280)
+}
+
+fn jumbo_ends(testbed: &mut Testbed) -> Result<()> {
+    without_offloads(testbed.between()?)?;
+    mtu(&testbed.client, WIRE, 9000)?;
+    mtu(testbed.between()?, "client", 9000)?;
+    mtu(&testbed.server, WIRE, 9000)
+}
+
+fn segments_off(testbed: &mut Testbed) -> Result<()> {
+    testbed.client.tell("ethtool", &format!("-K {WIRE} tso off gso off")).map(drop)
+}
+
+fn checksums_off(testbed: &mut Testbed) -> Result<()> {
+    testbed.client.tell("ethtool", &format!("-K {WIRE} tx off")).map(drop)
+}
+
+fn small_backlog(testbed: &mut Testbed) -> Result<()> {
+    // Else 64 datagrams pass as one packet.
+    testbed.client.tell("ethtool", &format!("-K {WIRE} tx-udp-segmentation off"))?;
+    let steering = format!("/sys/class/net/{WIRE}/queues/rx-0/rps_cpus");
+    testbed.server.write(&steering, "2")?;
+    let backlog = MachineParameter::set("net.core.netdev_max_backlog", "4")?;
+    testbed.keep(backlog);
+    Ok(())
+}
