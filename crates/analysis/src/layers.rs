@@ -4,6 +4,8 @@ mod names;
 mod queues;
 mod totals;
 
+use std::collections::BTreeMap;
+
 use vioperf_model::record::{Party, Place, TrialRecord};
 use vioperf_model::sample::{
     InterfaceCounters, LayerCounters, QdiscCounters, SoftInterrupts, SoftnetCore,
@@ -122,6 +124,27 @@ impl<'a> Span<'a> {
             sum += grown.ok_or_else(|| format!("{name}: a counter ran backwards"))? as f64;
         }
         Ok(sum)
+    }
+
+    /// Packets that each receive queue of an interface took, where its driver tells.
+    pub(crate) fn receive_queues(&self, interface: &str) -> Vec<(String, f64)> {
+        let Ok([first, last]) = self.both("devices", |layers| layers.devices.as_ref()) else {
+            return Vec::new();
+        };
+        let Some(last) = last.get(interface) else { return Vec::new() };
+        let mut grown: BTreeMap<String, f64> = BTreeMap::new();
+        for (name, now) in last {
+            let queue = queues::of_queue(name);
+            let Some(queue) = queue.filter(|q| q.counter == "packets" && q.queue.starts_with("rx"))
+            else {
+                continue;
+            };
+            // What stands at 0 is left out.
+            let before = first.get(interface).and_then(|before| before.get(name)).copied();
+            *grown.entry(queue.queue).or_default() +=
+                now.saturating_sub(before.unwrap_or(0)) as f64;
+        }
+        grown.into_iter().collect()
     }
 
     /// Interrupts of network devices a second.

@@ -324,12 +324,12 @@ fn retransmissions(flows: &[Flow<'_>]) -> (Reading, Reading) {
 }
 
 #[derive(Clone, Copy)]
-enum Way {
+pub(crate) enum Way {
     Sent,
     Received,
 }
 
-fn own_interface(view: &View<'_>, way: Way) -> Reading {
+pub(crate) fn own_interface(view: &View<'_>, way: Way) -> Reading {
     let window = view.window()?;
     let facts = view.party.and_then(|party| party.interface.as_ref());
     let facts = facts.ok_or("the interface under test is not in the record")?;

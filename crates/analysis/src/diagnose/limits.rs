@@ -1,13 +1,32 @@
 //! What limits a cell: one file a rule, one line a rule in [`RULES`]. Each rule looks at one trial; a cell
 //! is limited by what more than half of its trials show.
 
+mod congestion_by_loss;
 mod cores_full;
+mod cpu_stolen;
+mod firewall;
+mod fragmentation;
+mod interrupt_moderation;
+mod interrupts_on_one_core;
+mod loss_in_path;
 mod main_loop_full;
+mod mtu_small;
+mod noisy_neighbour;
+mod offload_off;
+mod one_receive_queue;
+mod path_delay;
+mod rate_asked;
+mod receive_lock_contention;
 mod receiver_bound;
+mod ring_full;
 mod sender_bound;
 mod shaper;
+mod softnet_backlog_full;
 mod symptoms;
 mod vcpu_full;
+mod vhost_full;
+mod window_small;
+mod wire_rate;
 
 use std::borrow::Cow;
 
@@ -35,11 +54,30 @@ struct Rule {
 
 /// Of two that are equally sure the earlier one is the cause of the other, or the more exact word for it.
 const RULES: &[Rule] = &[
+    rate_asked::RULE,
     shaper::RULE,
+    firewall::RULE,
+    fragmentation::RULE,
+    softnet_backlog_full::RULE,
+    loss_in_path::RULE,
+    noisy_neighbour::RULE,
+    mtu_small::RULE,
+    offload_off::RULE,
+    window_small::RULE,
+    congestion_by_loss::RULE,
     main_loop_full::RULE,
+    vhost_full::RULE,
     vcpu_full::RULE,
+    one_receive_queue::RULE,
+    interrupts_on_one_core::RULE,
+    receive_lock_contention::RULE,
+    ring_full::RULE,
     receiver_bound::RULE,
+    wire_rate::RULE,
+    interrupt_moderation::RULE,
+    path_delay::RULE,
     sender_bound::RULE,
+    cpu_stolen::RULE,
     cores_full::RULE,
 ];
 

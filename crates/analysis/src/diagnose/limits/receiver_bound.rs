@@ -1,7 +1,8 @@
 //! Whoever receives takes no more.
 
-use super::symptoms::{LOSS_THAT_LIMITS, Symptoms};
+use super::symptoms::Symptoms;
 use super::{Rule, Sign};
+use crate::ledger::LossPlace;
 use crate::result::Confidence;
 use crate::wording;
 
@@ -11,8 +12,6 @@ pub(super) const RULE: Rule = Rule {
     check,
 };
 
-/// Part of what is lost that the receiving sockets had no room for, from which they are the limit.
-const MOST: f64 = 0.5;
 /// Part of its time that the busiest thread is awake from which it is the limit, in percent.
 const FULL_PERCENT: f64 = 85.0;
 /// Part of the time that senders wait for the receivers' windows from which those limit.
@@ -28,13 +27,9 @@ fn check(symptoms: &Symptoms<'_>) -> Option<Sign> {
 
 fn sockets_overflow(symptoms: &Symptoms<'_>) -> Option<Sign> {
     let receiver = &symptoms.receiver;
-    let lost = symptoms.lost().filter(|_| symptoms.lost_share() >= Some(LOSS_THAT_LIMITS))?;
-    let drops = receiver.grown(&["UdpRcvbufErrors", "Udp6RcvbufErrors"])?;
-    if drops < MOST * lost {
-        return None;
-    }
-    let mut evidence =
-        vec![receiver.counter("UdpRcvbufErrors", format!("{drops:.0} of {lost:.0} lost"))];
+    let mut evidence = symptoms.mostly_lost_at(&[LossPlace::ReceiverSocket])?;
+    let drops = receiver.grown(&["UdpRcvbufErrors", "Udp6RcvbufErrors"]);
+    evidence.extend(drops.map(|drops| receiver.counter("UdpRcvbufErrors", format!("{drops:.0}"))));
     if let Some(threads) = receiver.threads() {
         evidence.push(receiver.share("busiest receiving thread, on a CPU", threads.on_cpu));
         evidence.push(receiver.setting("receiving threads", threads.threads.to_string()));

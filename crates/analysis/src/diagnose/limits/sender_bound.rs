@@ -1,6 +1,6 @@
 //! Whoever sends cannot go faster.
 
-use super::symptoms::{LOSS_THAT_LIMITS, Symptoms};
+use super::symptoms::Symptoms;
 use super::{Rule, Sign};
 use crate::result::Confidence;
 
@@ -17,7 +17,7 @@ fn check(symptoms: &Symptoms<'_>) -> Option<Sign> {
     let sender = &symptoms.sender;
     let threads = sender.threads().filter(|threads| threads.awake() >= FULL_PERCENT)?;
     // Whoever sends more than arrives is not what limits.
-    if symptoms.lost_share().is_some_and(|lost| lost >= LOSS_THAT_LIMITS) {
+    if symptoms.loses() {
         return None;
     }
     let evidence = vec![

@@ -2,6 +2,7 @@
 
 use super::symptoms::{End, QdiscGrowth, Symptoms};
 use super::{Rule, Sign};
+use crate::ledger::LossPlace;
 use crate::result::Confidence;
 use crate::wording;
 
@@ -17,7 +18,51 @@ const HELD_BACK_PER_SECOND: f64 = 20.0;
 /// Part of the packets that a policer drops from which it is what limits.
 const POLICED: f64 = 0.001;
 
+/// How many times longer than it has to a round trip takes where packets queue on the way.
+const QUEUED_TIMES: f64 = 3.0;
+/// By how much longer, in milliseconds.
+const QUEUED_MS: f64 = 1.0;
+/// How busy the threads of both ends may be, in percent.
+const IDLE_PERCENT: f64 = 75.0;
+/// Part of the datagrams that a network loses for its rate, and not by a fault.
+const POLICED_IN_PATH: f64 = 0.25;
+
 fn check(symptoms: &Symptoms<'_>) -> Option<Sign> {
+    seen(symptoms).or_else(|| queued_in_path(symptoms)).or_else(|| dropped_in_path(symptoms))
+}
+
+/// Packets wait somewhere on the way: the round trip takes much longer than it has to, though nobody
+/// is busy and no window is short of the delay.
+fn queued_in_path(symptoms: &Symptoms<'_>) -> Option<Sign> {
+    let sender = &symptoms.sender;
+    let least = symptoms.least_rtt_seconds()? * 1e3;
+    let round_trips = sender.connections().map(|connection| f64::from(connection.rtt_us) / 1e3);
+    let now = round_trips.min_by(f64::total_cmp)?;
+    let busiest = symptoms.busiest_thread()?;
+    if now < QUEUED_TIMES * least || now - least < QUEUED_MS || busiest > IDLE_PERCENT {
+        return None;
+    }
+    let evidence = vec![
+        sender.setting("round-trip time under load", format!("{} ms", wording::three_digits(now))),
+        sender.setting("least round-trip time", format!("{} ms", wording::three_digits(least))),
+        sender.share("busiest thread of either end", busiest),
+    ];
+    let advice = "Something between the ends takes packets more slowly than they are sent, and queues them: look for `tc qdisc` and \
+                  <bandwidth> on the hosts and switches between, and for the speed of every port. A cloud limits its instances so.";
+    Some(Sign { confidence: Confidence::Likely, evidence, advice: advice.into() })
+}
+
+/// So much is lost between the machines that no fault explains it.
+fn dropped_in_path(symptoms: &Symptoms<'_>) -> Option<Sign> {
+    let evidence = symptoms.mostly_lost_at(&[LossPlace::Network])?;
+    if symptoms.lost_share()? < POLICED_IN_PATH {
+        return None;
+    }
+    let advice = "The path between the machines carries no more than what arrived: look for a policer or a slower port on the way.";
+    Some(Sign { confidence: Confidence::Likely, evidence, advice: advice.into() })
+}
+
+fn seen(symptoms: &Symptoms<'_>) -> Option<Sign> {
     symptoms.parties().find_map(|end| {
         let seconds = end.seconds()?;
         end.qdiscs().iter().find_map(|qdisc| sign(&end, qdisc, seconds))

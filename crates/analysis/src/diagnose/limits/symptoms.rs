@@ -8,14 +8,19 @@ use vioperf_model::workload::Workload;
 use crate::cores::{CoreReading, MachineReading};
 use crate::flow::{Flow, View};
 use crate::layers::Span;
+use crate::ledger::{self, Ledger, LossPlace};
 use crate::measure::Unit;
-use crate::rates::node_percent_of_core;
+use crate::rates::{Way, node_percent_of_core, own_interface};
 use crate::result::Fact;
 use crate::threads::{QemuReading, Task};
 use crate::window::percent;
 
 /// Part of the datagrams that is lost from which the loss is what limits, and not the sender.
-pub(super) const LOSS_THAT_LIMITS: f64 = 0.01;
+const LOSS_THAT_LIMITS: f64 = 0.01;
+/// The same where the sender was asked for less than it can.
+const LOSS_OF_PACED: f64 = 0.001;
+/// Part of a loss that makes a place the cause of it.
+const MOST_OF_LOSS: f64 = 0.5;
 
 /// One load of a trial, that goes one way.
 pub(super) struct Symptoms<'a> {
@@ -23,11 +28,19 @@ pub(super) struct Symptoms<'a> {
     pub(super) workload: &'a Workload,
     pub(super) sender: End<'a>,
     pub(super) receiver: End<'a>,
+    /// Where its datagrams went; absent of other loads.
+    pub(super) ledger: Option<Ledger>,
 }
 
 impl<'a> Symptoms<'a> {
     pub(super) fn of(trial: &'a TrialRecord, workload: &'a Workload, flow: Flow<'a>) -> Self {
-        Self { trial, workload, sender: End(flow.sender), receiver: End(flow.receiver) }
+        Self {
+            trial,
+            workload,
+            sender: End(flow.sender),
+            receiver: End(flow.receiver),
+            ledger: ledger::of_trial(trial, workload).ok(),
+        }
     }
 
     /// Sender and receiver.
@@ -83,19 +96,62 @@ impl<'a> Symptoms<'a> {
 }
 
 impl Symptoms<'_> {
-    /// Datagrams that were lost; absent of other loads.
-    pub(super) fn lost(&self) -> Option<f64> {
+    /// The part of the datagrams sent that was lost, from 0 to 1; absent of other loads.
+    pub(super) fn lost_share(&self) -> Option<f64> {
+        if let Some(ledger) = &self.ledger {
+            return Some(ledger.lost_share());
+        }
         if !self.workload.kind.is_of_datagrams() {
             return None;
         }
         let [sent, received] = self.ends().map(End::datagrams);
-        Some((sent? - received?).max(0.0))
+        let sent = sent.filter(|sent| *sent > 0.0)?;
+        Some((1.0 - received? / sent).max(0.0))
     }
 
-    /// The part of those sent that was lost, from 0 to 1.
-    pub(super) fn lost_share(&self) -> Option<f64> {
-        let sent = self.sender.datagrams().filter(|sent| *sent > 0.0)?;
-        Some(self.lost()? / sent)
+    /// Whether so many datagrams are lost that the loss is what limits. A load at a rate that was asked
+    /// for is meant to arrive; one at full speed finds the place where it loses.
+    pub(super) fn loses(&self) -> bool {
+        let least = if self.is_paced() { LOSS_OF_PACED } else { LOSS_THAT_LIMITS };
+        self.lost_share().is_some_and(|lost| lost >= least)
+    }
+
+    /// Whether the load was asked to be no faster than a rate.
+    pub(super) fn is_paced(&self) -> bool {
+        let Workload { rate, datagrams_per_second, requests_per_second, pacing, .. } =
+            self.workload;
+        rate.is_some()
+            || pacing.is_some()
+            || datagrams_per_second.or(*requests_per_second).is_some()
+    }
+
+    /// What was lost at these places, where that is most of a loss that limits.
+    pub(super) fn mostly_lost_at(&self, places: &[LossPlace]) -> Option<Vec<Fact>> {
+        let ledger = self.ledger.as_ref().filter(|_| self.loses())?;
+        let share: f64 = places.iter().map(|place| ledger.share_of_loss(*place)).sum();
+        if share < MOST_OF_LOSS {
+            return None;
+        }
+        let here = ledger.losses.iter().filter(|loss| places.contains(&loss.place));
+        let told = here.map(|loss| {
+            self.receiver.counter(
+                format!("datagrams lost: {}", loss.place.title()),
+                format!("{} of {} lost, {} sent", loss.datagrams, ledger.lost, ledger.sent),
+            )
+        });
+        Some(told.collect())
+    }
+
+    /// Segments that TCP sent again, and how many it sent.
+    pub(super) fn sent_again(&self) -> Option<[f64; 2]> {
+        let read = |name: &str| self.sender.grown(&[name]);
+        Some([read("TcpRetransSegs")?, read("TcpOutSegs")?])
+    }
+
+    /// The busiest thread of either end.
+    pub(super) fn busiest_thread(&self) -> Option<f64> {
+        let threads = self.ends().into_iter().filter_map(|end| Some(end.threads()?.awake()));
+        threads.max_by(f64::total_cmp)
     }
 
     /// The part of the time with data under way in which the receivers' windows kept the senders from
@@ -169,7 +225,6 @@ impl ThreadUse {
 pub(super) struct QdiscGrowth {
     pub(super) interface: String,
     pub(super) kind: String,
-    pub(super) is_root: bool,
     pub(super) bytes: u64,
     pub(super) packets: u32,
     pub(super) drops: u32,
@@ -195,6 +250,7 @@ impl<'a> End<'a> {
         self.0.party?.interface.as_ref()
     }
 
+    /// How fast its load moved, as it counted itself.
     pub(super) fn rate(&self, unit: Unit) -> Option<f64> {
         self.0.rate(unit).ok()
     }
@@ -211,6 +267,18 @@ impl<'a> End<'a> {
             Some((core, percent))
         };
         cores.into_iter().filter_map(busy).collect()
+    }
+
+    /// Bytes of a packet at the interface under test, sent or received.
+    pub(super) fn bytes_per_packet(&self, sent: bool) -> Option<f64> {
+        let way = if sent { Way::Sent } else { Way::Received };
+        own_interface(&self.0, way).ok()
+    }
+
+    /// By how much the counters of the interface's receive queues grew: queue and packets.
+    pub(super) fn receive_queues(&self) -> Vec<(String, f64)> {
+        let (Some(span), Some(facts)) = (self.span(), self.interface()) else { return Vec::new() };
+        span.receive_queues(&facts.name)
     }
 
     /// Datagrams that its load moved from beginning to end.
@@ -269,7 +337,6 @@ impl<'a> End<'a> {
             QdiscGrowth {
                 interface: now.interface.clone(),
                 kind: now.kind.clone(),
-                is_root: now.parent == "root",
                 bytes: now.bytes.saturating_sub(before.bytes),
                 packets: now.packets.wrapping_sub(before.packets),
                 drops: now.drops.wrapping_sub(before.drops),

@@ -3,6 +3,7 @@
 use super::symptoms::Symptoms;
 use super::{Rule, Sign};
 use crate::result::Confidence;
+use crate::threads::Task;
 use crate::wording;
 
 pub(super) const RULE: Rule =
@@ -14,20 +15,25 @@ fn check(symptoms: &Symptoms<'_>) -> Option<Sign> {
     let guest = symptoms.guest()?;
     let cores = guest.cores();
     let (core, busy) = cores.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
-    if *busy < FULL_PERCENT {
-        return None;
-    }
     let mut evidence = vec![guest.share(format!("CPU {} busy", core.core), *busy)];
+    if *busy < FULL_PERCENT {
+        // What QEMU does for the guest while it waits, its device's registers, the guest does not count.
+        let used = symptoms.qemu_percent(Task::Vcpu)?;
+        if used < FULL_PERCENT * cores.len() as f64 {
+            return None;
+        }
+        evidence.push(symptoms.host()?.share("CPU time of QEMU's vCPU threads", used));
+    }
     let states =
         [("serving soft interrupts", core.states.softirq), ("in user mode", core.states.user)];
-    let shares = states
-        .into_iter()
-        .filter_map(|(what, share)| Some(guest.share(format!("CPU {} {what}", core.core), share?)));
-    evidence.extend(shares);
+    let share = |(what, share): (&str, Option<f64>)| {
+        Some(guest.share(format!("CPU {} {what}", core.core), share?))
+    };
+    evidence.extend(states.into_iter().filter_map(share));
     let full = cores.iter().filter(|(_, busy)| *busy >= FULL_PERCENT).count();
-    let advice = if full == cores.len() {
+    let advice = if full == cores.len() || full == 0 {
         format!(
-            "All {} of the guest are full. It cannot take or make packets faster: more virtual CPUs with as many queues \
+            "The guest has {}. It cannot take or make packets faster: more virtual CPUs with as many queues \
              (queues=N, mq=on; <driver queues='N'/>), larger segments (offloads, MTU), or a NIC model that costs it less.",
             wording::count(cores.len(), "virtual CPU"),
         )
