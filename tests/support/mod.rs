@@ -5,6 +5,7 @@
 pub mod listener;
 pub mod machines;
 pub mod mounts;
+pub mod planting;
 pub mod running;
 pub mod schema;
 pub mod traces;

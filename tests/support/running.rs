@@ -92,6 +92,19 @@ impl Run {
         }
     }
 
+    /// Every process of it, those in the lab too.
+    pub fn processes(&self) -> Vec<i32> {
+        traces::processes(&self.token)
+    }
+
+    /// Sends all its processes a signal.
+    pub fn signal_all(&self, signal: Signal) {
+        for pid in self.processes() {
+            // Gone meanwhile is as good.
+            let _ = kill(Pid::from_raw(pid), signal);
+        }
+    }
+
     /// PID 1 of the lab.
     pub fn inner(&self) -> Option<Pid> {
         traces::processes(&self.token)

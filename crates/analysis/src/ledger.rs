@@ -2,6 +2,7 @@
 //!
 //! It is of the whole load, from before the first datagram until all had ended, warm-up included:
 //! the counters of layers and those of the loads cover it.
+//! docs/ledger.md says what the places are.
 
 mod counts;
 mod path;

@@ -8,6 +8,7 @@ pub mod levels;
 pub mod nic;
 pub mod plan;
 pub mod record;
+pub mod rest;
 pub mod sample;
 pub mod scenario;
 pub mod scenario_file;

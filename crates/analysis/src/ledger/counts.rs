@@ -2,6 +2,7 @@
 
 use vioperf_model::record::Party;
 use vioperf_model::sample::{InterfaceCounters, LayerCounters, QdiscCounters};
+use vioperf_model::wire::Role;
 
 /// A party whose counters were read before its load began and after it had ended.
 #[derive(Clone, Copy)]
@@ -29,6 +30,12 @@ impl<'a> Counts<'a> {
             _ => (None, None),
         };
         Self { party, first, last }
+    }
+
+    /// When the last of them were read, on the conductor's clock.
+    pub(super) fn ended_ns(&self) -> Option<i128> {
+        let on_own_clock = i128::from(self.last?.monotonic_ns);
+        Some(on_own_clock - i128::from(self.party.clock.offset_ns))
     }
 
     /// Of an interface; nothing where it is not there, or a counter ran backwards.
@@ -86,25 +93,28 @@ impl<'a> Counts<'a> {
         })
     }
 
-    /// Of IPv4 and IPv6 together, by the names that nstat(8) gives those of IPv4; nothing where the
-    /// kernel has neither.
-    pub(super) fn protocol(&self, name: &str) -> Option<u64> {
-        let of_ipv6 = match name.split_at_checked(2) {
-            Some(("Ip", rest)) => format!("Ip6{rest}"),
-            _ => name.replacen("Udp", "Udp6", 1),
-        };
-        let grown = [name, &of_ipv6].map(|name| {
-            let last = self.last?.protocols.as_ref()?.get(name)?;
-            last.checked_sub(*self.first?.protocols.as_ref()?.get(name)?)
-        });
-        let mut present = grown.into_iter().flatten().peekable();
-        present.peek()?;
-        Some(present.fold(0, u64::saturating_add))
+    /// Whether what it receives comes by IPv6.
+    pub(super) fn receives_by_ipv6(&self) -> bool {
+        self.party.legs().any(|leg| matches!(leg.role, Role::Receiver { bind } if bind.is_ipv6()))
     }
 
-    /// The same, where one that the kernel does not have counts nothing.
-    pub(super) fn protocols(&self, names: &[&str]) -> u64 {
-        names.iter().filter_map(|name| self.protocol(name)).fold(0, u64::saturating_add)
+    /// Of IPv4 or IPv6, by the name that nstat(8) gives that of IPv4; nothing where it is not there.
+    ///
+    /// Never both: what a machine says to all by IPv6 comes to itself too, past every interface.
+    pub(super) fn protocol(&self, is_ipv6: bool, name: &str) -> Option<u64> {
+        let of_ipv6 = match name.strip_prefix("Ip") {
+            Some(rest) => format!("Ip6{rest}"),
+            None => name.replacen("Udp", "Udp6", 1),
+        };
+        let name = if is_ipv6 { &of_ipv6 } else { name };
+        let last = self.last?.protocols.as_ref()?.get(name)?;
+        last.checked_sub(*self.first?.protocols.as_ref()?.get(name)?)
+    }
+
+    /// Several together, where one that the kernel does not have counts nothing.
+    pub(super) fn protocols(&self, is_ipv6: bool, names: &[&str]) -> u64 {
+        let counted = names.iter().filter_map(|name| self.protocol(is_ipv6, name));
+        counted.fold(0, u64::saturating_add)
     }
 
     /// Packets that the machine's cores dropped as their backlogs were full. The kernel counts in 32

@@ -2,6 +2,7 @@
 //! one that is seen, to the receiver's socket.
 
 use vioperf_model::record::{Party, Place, TrialRecord};
+use vioperf_model::rest::{MOST, QUIET};
 
 use super::LossPlace;
 use super::counts::Counts;
@@ -66,7 +67,8 @@ pub(super) fn steps(
     {
         out_of_switch(&mut steps, &host, port, backlog);
     }
-    receive(&mut steps, host.is_some(), &receiver, receives_by);
+    let at_rest = is_at_rest(&sender, &receiver);
+    receive(&mut steps, host.is_some(), at_rest, &receiver, receives_by);
     Ok(steps)
 }
 
@@ -163,14 +165,26 @@ fn out_of_switch(steps: &mut Vec<Step>, host: &Counts<'_>, port: &str, backlog: 
 }
 
 /// From the receiver's interface to its socket.
-fn receive(steps: &mut Vec<Step>, has_host: bool, receiver: &Counts<'_>, receives_by: &str) {
+fn receive(
+    steps: &mut Vec<Step>,
+    has_host: bool,
+    at_rest: bool,
+    receiver: &Counts<'_>,
+    receives_by: &str,
+) {
     let own = receiver.interface(receives_by);
+    let is_ipv6 = receiver.receives_by_ipv6();
     let is_guest = receiver.party.place == Place::Guest;
     steps.push(Step {
         // Packets that the kernel drops behind the card are counted so too, but have passed.
         at_most: vec![(LossPlace::ReceiverInterface, own.map_or(0, |own| own.rx_dropped))],
         passed: own.map(|own| own.rx_packets),
-        else_at: Some(if has_host { LossPlace::TooLate } else { LossPlace::Network }),
+        // A veth loses nothing on the way; a card may, and its ring holds some of what comes.
+        else_at: Some(match (has_host, is_guest && at_rest) {
+            (false, _) => LossPlace::Network,
+            (true, true) => LossPlace::ReceiverInterface,
+            (true, false) => LossPlace::TooLate,
+        }),
         ..Step::default()
     });
     let backlog = if is_guest || !has_host { receiver.backlog_dropped() } else { None };
@@ -179,7 +193,7 @@ fn receive(steps: &mut Vec<Step>, has_host: bool, receiver: &Counts<'_>, receive
             (LossPlace::ReceiverBacklog, backlog.unwrap_or(0)),
             (LossPlace::ReceiverFilter, receiver.dropped_at_ingress(receives_by)),
         ],
-        passed: receiver.protocol("IpInReceives"),
+        passed: receiver.protocol(is_ipv6, "IpInReceives"),
         else_at: Some(LossPlace::ReceiverFilter),
         ..Step::default()
     });
@@ -187,21 +201,30 @@ fn receive(steps: &mut Vec<Step>, has_host: bool, receiver: &Counts<'_>, receive
     steps.push(Step {
         at_most: vec![
             (LossPlace::Conntrack, receiver.conntrack_dropped()),
-            (LossPlace::ReceiverInternet, receiver.protocols(&of_internet)),
+            (LossPlace::ReceiverInternet, receiver.protocols(is_ipv6, &of_internet)),
         ],
-        passed: receiver.protocol("IpInDelivers"),
+        passed: receiver.protocol(is_ipv6, "IpInDelivers"),
         else_at: Some(LossPlace::ReceiverFilter),
         ..Step::default()
     });
-    let full = receiver.protocols(&["UdpRcvbufErrors", "UdpMemErrors"]);
+    let full = receiver.protocols(is_ipv6, &["UdpRcvbufErrors", "UdpMemErrors"]);
     // Those of full buffers are among the errors: RFC 4113, `__udp_queue_rcv_skb`.
-    let errors = receiver.protocols(&["UdpInErrors"]).saturating_sub(full);
-    let others = errors.saturating_add(receiver.protocols(&["UdpNoPorts"]));
+    let errors = receiver.protocols(is_ipv6, &["UdpInErrors"]).saturating_sub(full);
+    let others = errors.saturating_add(receiver.protocols(is_ipv6, &["UdpNoPorts"]));
     steps.push(Step {
         dropped: vec![(LossPlace::ReceiverSocket, full)],
         at_most: vec![(LossPlace::ReceiverUdp, others)],
         // Counted when the application takes it.
-        passed: receiver.protocol("UdpInDatagrams"),
+        passed: receiver.protocol(is_ipv6, "UdpInDatagrams"),
         else_at: Some(LossPlace::TooLate),
     });
+}
+
+/// Whether the receiver's counters were read after the path had come to rest: so much later than the
+/// sender's, but not so late that the wait was given up.
+fn is_at_rest(sender: &Counts<'_>, receiver: &Counts<'_>) -> bool {
+    let quiet = i128::try_from(QUIET.as_nanos()).unwrap_or(i128::MAX);
+    let most = i128::try_from(MOST.as_nanos()).unwrap_or(i128::MAX);
+    let ends = receiver.ended_ns().zip(sender.ended_ns());
+    ends.is_some_and(|(receiver, sender)| (quiet..most).contains(&(receiver - sender)))
 }

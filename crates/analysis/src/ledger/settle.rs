@@ -46,6 +46,21 @@ pub(super) fn settle(ledger: &mut Ledger, steps: &[Step]) {
         let count = count.min(ledger.lost.saturating_sub(placed(ledger)));
         ledger.add_loss(place, count, if is_counted { count } else { 0 });
     }
+    let of_others = others(ledger.sent, steps).min(placed(ledger).saturating_sub(ledger.lost));
+    ledger.take_from_largest(of_others);
     let unaccounted = i128::from(ledger.lost) - i128::from(placed(ledger));
     ledger.unaccounted = i64::try_from(unaccounted).unwrap_or(i64::MIN);
+}
+
+/// Packets that are not the load's, on the sender's side: by so many more came to the first step that
+/// counts than the load sent. Where the path is full they are dropped as the load's are.
+fn others(sent: u64, steps: &[Step]) -> u64 {
+    let mut dropped = 0;
+    for step in steps {
+        dropped += step.dropped.iter().map(|(_, count)| count).sum::<u64>();
+        if let Some(passed) = step.passed {
+            return passed.saturating_add(dropped).saturating_sub(sent);
+        }
+    }
+    0
 }

@@ -56,6 +56,22 @@ fn packets_of_others_are_no_losses() {
 }
 
 #[test]
+fn words_that_are_dropped_with_the_load_are_not_its_losses() {
+    let mut ledger = lost(1000, 600);
+    let steps = [
+        Step { passed: Some(1003), else_at: Some(LossPlace::SenderSocket), ..Step::default() },
+        Step { dropped: vec![(LossPlace::TapQueue, 602)], passed: Some(401), ..Step::default() },
+    ];
+    settle(&mut ledger, &steps);
+    assert_eq!(losses(&ledger), [(LossPlace::TapQueue, 600, 600)]);
+    assert_eq!(ledger.unaccounted, 0);
+    // But not more of them than there were.
+    let mut ledger = lost(1000, 590);
+    settle(&mut ledger, &steps);
+    assert_eq!((ledger.lost_at(LossPlace::TapQueue), ledger.unaccounted), (599, -9));
+}
+
+#[test]
 fn what_is_counted_twice_or_not_at_all_is_shown() {
     let step = |dropped| Step {
         dropped: vec![(LossPlace::Port, dropped)],

@@ -172,6 +172,15 @@ impl Ledger {
         }
     }
 
+    /// Takes packets of others off the place where most were lost.
+    pub(crate) fn take_from_largest(&mut self, packets: u64) {
+        if let Some(largest) = self.losses.iter_mut().max_by_key(|loss| loss.datagrams) {
+            largest.datagrams = largest.datagrams.saturating_sub(packets);
+            largest.counted = largest.counted.min(largest.datagrams);
+        }
+        self.losses.retain(|loss| loss.datagrams > 0);
+    }
+
     pub(crate) fn add_loss(&mut self, place: LossPlace, datagrams: u64, counted: u64) {
         if datagrams == 0 {
             return;

@@ -10,6 +10,7 @@ use vioperf_model::wire::{Prepare, Role, Spread, WatchedProcess};
 use vioperf_model::workload::{Direction, Workload};
 
 use super::node_link::{NodeError, NodeLink, monotonic_ns, time_span};
+use super::rest::await_rest;
 use crate::interrupt::{Interrupt, Urgency};
 
 /// How much longer than planned a load runs on when it hears nothing more from its conductor.
@@ -116,7 +117,9 @@ pub fn conduct_and_drain(
     sender.start()?;
     let timeline = measure(workload, interrupt)?;
     sender.stop()?;
-    if !interrupt.sleep_until(Instant::now() + drain, Urgency::Now) {
+    if drain.is_zero() {
+        await_rest(receiver, workload, interrupt)?;
+    } else if !interrupt.sleep_until(Instant::now() + drain, Urgency::Now) {
         return Err(NodeError::Interrupted);
     }
     receiver.stop()?;

@@ -1,0 +1,252 @@
+//! Drops that are planted along the path of a lab, and what the packet ledger says of them. What was
+//! planted is told by witnesses: rules of nft(8) that count the load's datagrams before and behind
+//! each place, and nothing else.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used, reason = "a test program")]
+
+mod support;
+
+use std::fs;
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+use serde_json::Value;
+use support::planting::{Inside, Namespaces};
+use support::world::World;
+use support::write;
+
+const PAYLOAD_BYTES: u64 = 200;
+
+/// What tells the load's datagrams from every other packet: their length, and that they do not begin
+/// with what the words before and after a load begin with (`vioperf1`).
+fn is_of_load() -> String {
+    format!("udp length {} @th,64,64 != 0x76696f7065726631", PAYLOAD_BYTES + 8)
+}
+
+/// A scenario of one trial a cell.
+fn scenario(world: &World, further: &str) {
+    write(
+        &world.path("here/planted.toml"),
+        &format!(
+            "name = \"planted\"\nquestion = \"Where do they go?\"\n\
+             [workload]\nkind = \"packet-rate\"\nduration = \"1s\"\nwarmup = \"200ms\"\n\
+             payload = \"{PAYLOAD_BYTES} B\"\n{further}"
+        ),
+    );
+}
+
+/// Runs the scenario; `plant` is called when the lab stands and before anything moves, `meanwhile` when
+/// it goes on.
+fn measured(
+    world: &World,
+    plant: impl FnOnce(&Namespaces),
+    meanwhile: impl FnOnce(&Namespaces),
+) -> Namespaces {
+    let run = ["run", "planted.toml", "--blocks=1", "--seed=3", "--out=run", "--quiet"];
+    let mut run = world.start(&run);
+    let lab = run.until_some("a lab", Namespaces::of);
+    // Nothing moves on while rules are put in place.
+    run.signal_all(Signal::SIGSTOP);
+    plant(&lab);
+    run.signal_all(Signal::SIGCONT);
+    meanwhile(&lab);
+    run.ends().succeeded();
+    lab
+}
+
+/// The cells of the run: their names and ledgers.
+fn ledgers(world: &World) -> Vec<(String, Value)> {
+    let report = world.vioperf(&["report", "run", "--format=json"]).succeeded();
+    let report: Value = serde_json::from_str(&report.stdout).unwrap();
+    let cells = report["cells"].as_array().unwrap();
+    let cell = |cell: &Value| (cell["id"].as_str().unwrap().to_owned(), cell["ledger"].clone());
+    cells.iter().map(cell).collect()
+}
+
+/// The ledger of the one cell.
+fn ledger(world: &World) -> Value {
+    let [(_, ledger)] = &ledgers(world)[..] else { panic!("not one cell") };
+    ledger.clone()
+}
+
+fn lost_at(ledger: &Value, place: &str) -> u64 {
+    let mut losses = ledger["losses"].as_array().unwrap().iter();
+    losses.find(|loss| loss["place"] == place).map_or(0, |loss| loss["datagrams"].as_u64().unwrap())
+}
+
+/// Of what was lost at least 99.9 % has a place, and no more than all.
+fn assert_placed(ledger: &Value) {
+    let [lost, unaccounted] = ["lost", "unaccounted"].map(|name| ledger[name].as_f64().unwrap());
+    assert!(unaccounted.abs() <= lost / 1000.0, "{ledger:#}");
+    assert!(lost > 0.0, "{ledger:#}");
+}
+
+/// Where counters of drops tell it is exact. The difference of two counters may be off by what else was
+/// on the link: a question of ARP, and its answer.
+fn assert_near(told: u64, planted: u64, place: &str, ledger: &Value) {
+    let others = if ["switch", "receiver-filter"].contains(&place) { 4 } else { 0 };
+    assert!(told.abs_diff(planted) <= others, "{place}: {planted} planted\n{ledger:#}");
+}
+
+/// Counts the load's datagrams at a hook of an endpoint, and those that are dropped there.
+fn endpoint_rules(hook: &str, counter: &str, drop: &str) -> String {
+    let ours = is_of_load();
+    format!(
+        "table inet witness {{\n counter {counter} {{ }}\n counter dropped {{ }}\n counter given {{ }}\n\
+         chain it {{ type filter hook {hook} priority 0;\n\
+         {ours} counter name {counter}\n\
+         {drop}\n {ours} counter name given\n }}\n}}\n"
+    )
+}
+
+/// Counts the load's datagrams that come to the bridge and leave it, and drops one of twenty.
+fn witness_switch(switch: &Inside) {
+    let ours = format!("ip protocol udp {}", is_of_load());
+    switch.rules(&format!(
+        "table bridge witness {{\n counter came {{ }}\n counter dropped {{ }}\n counter left {{ }}\n\
+         chain pre {{ type filter hook prerouting priority 0;\n\
+         {ours} counter name came\n }}\n\
+         chain forward {{ type filter hook forward priority 0;\n\
+         {ours} numgen random mod 20 < 1 counter name dropped drop\n }}\n\
+         chain post {{ type filter hook postrouting priority 0;\n\
+         {ours} counter name left\n }}\n}}\n"
+    ));
+}
+
+#[test]
+fn drops_at_six_places_between_namespaces_are_told_to_the_datagram() {
+    let world = World::new();
+    scenario(&world, "datagrams_per_second = 40000\nsocket_buffer = \"32 KiB\"\n");
+    let plant = |lab: &Namespaces| {
+        // 77 Mbit/s come, 60 go on; of them 57 come to the port, and 50 leave it.
+        let bucket = ["burst", "5000", "latency", "1ms"];
+        let shape = |inside: &Inside, device: &str, rate: &str| {
+            let tbf = ["qdisc", "add", "dev", device, "root", "tbf", "rate", rate];
+            inside.run("tc", &[&tbf[..], &bucket].concat(), "");
+        };
+        shape(&lab.peer, "eth0", "60mbit");
+        shape(&lab.switch, "second", "50mbit");
+        lab.peer.rules(&endpoint_rules("output", "out", ""));
+        witness_switch(&lab.switch);
+        let ours = format!("ip protocol udp {}", is_of_load());
+        lab.second.rules(&format!(
+            "table netdev witness {{\n counter came {{ }}\n counter cut {{ }}\n\
+             chain it {{ type filter hook ingress device \"eth0\" priority 0;\n\
+             {ours} counter name came\n\
+             {ours} numgen random mod 100 < 3 counter name cut drop\n }}\n}}\n"
+        ));
+        let drop = format!("{} numgen random mod 100 < 2 counter name dropped drop", is_of_load());
+        lab.second.rules(&endpoint_rules("input", "reached", &drop));
+    };
+    // A reader that stands still now and then, with room for a hundred.
+    let stop_reader = |lab: &Namespaces| {
+        for _ in 0..10 {
+            std::thread::sleep(Duration::from_millis(200));
+            lab.second.stand_still(Duration::from_millis(25));
+        }
+    };
+    let lab = measured(&world, plant, stop_reader);
+    let ledger = ledger(&world);
+    assert_placed(&ledger);
+    let number = |name: &str| ledger[name].as_u64().unwrap();
+    assert_eq!(number("sent"), lab.peer.counted("out"), "{ledger:#}");
+    let planted = [
+        ("sender-qdisc", lab.peer.counted("out") - lab.switch.counted("came")),
+        ("switch", lab.switch.counted("dropped")),
+        ("port-qdisc", lab.switch.counted("left") - lab.second.counted("came")),
+        ("receiver-filter", lab.second.counted("cut") + lab.second.counted("dropped")),
+        ("receiver-socket", lab.second.counted("given") - number("received")),
+    ];
+    for (place, planted) in planted {
+        assert!(planted > 100, "{place}: only {planted} were planted\n{ledger:#}");
+        assert_near(lost_at(&ledger, place), planted, place, &ledger);
+    }
+    assert_eq!(number("lost"), planted.iter().map(|(_, planted)| planted).sum::<u64>());
+}
+
+/// Both ways, over a card that the guest shares memory with and one that is emulated whole.
+#[test]
+fn drops_on_the_way_to_a_guest_and_from_it_have_a_place() {
+    let world = World::new();
+    scenario(
+        &world,
+        "socket_buffer = \"32 KiB\"\n\
+         [factors]\nnic = [\"virtio\", \"e1000\"]\ndirection = [\"to-guest\", \"from-guest\"]\n",
+    );
+    let plant = |lab: &Namespaces| {
+        witness_switch(&lab.switch);
+        let drop = format!("{} numgen random mod 100 < 3 counter name dropped drop", is_of_load());
+        lab.peer.rules(&endpoint_rules("input", "reached", &drop));
+    };
+    let lab = measured(&world, plant, |_| {});
+    let cells = ledgers(&world);
+    assert_eq!(cells.len(), 6);
+    let total = |place: &str, of: &str| -> u64 {
+        let cells = cells.iter().filter(|(id, _)| id.contains(of));
+        cells.map(|(_, ledger)| lost_at(ledger, place)).sum()
+    };
+    for (id, ledger) in &cells {
+        assert_placed(ledger);
+        let is_flooded = id.contains("to-guest") && !id.starts_with("baseline");
+        assert_eq!(lost_at(ledger, "tap-queue") > 1000, is_flooded, "{id} {ledger:#}");
+    }
+    let near = |told: u64, planted: u64, what: &str| {
+        assert!(planted > 100 && told.abs_diff(planted) <= 12, "{what}: {told}, {planted} planted");
+    };
+    near(total("switch", ""), lab.switch.counted("dropped"), "switch");
+    near(total("receiver-filter", "from-guest"), lab.peer.counted("dropped"), "filter");
+    let received: u64 = cells
+        .iter()
+        .filter(|(id, _)| id.contains("from-guest"))
+        .map(|(_, ledger)| ledger["received"].as_u64().unwrap())
+        .sum();
+    let full = lab.peer.counted("given") - received;
+    assert_eq!(total("receiver-socket", "from-guest"), full);
+}
+
+/// How many packets a core keeps for later: of the whole machine, put back in the end.
+struct Backlog {
+    before: String,
+}
+
+const BACKLOG: &str = "/proc/sys/net/core/netdev_max_backlog";
+
+impl Backlog {
+    fn of(packets: u32) -> Self {
+        let before = fs::read_to_string(BACKLOG).unwrap();
+        fs::write(BACKLOG, packets.to_string()).unwrap();
+        Self { before }
+    }
+}
+
+impl Drop for Backlog {
+    fn drop(&mut self) {
+        fs::write(BACKLOG, self.before.trim()).unwrap();
+    }
+}
+
+#[test]
+fn a_full_backlog_is_counted_once() {
+    let world = World::new();
+    scenario(&world, "");
+    let plant = |lab: &Namespaces| {
+        lab.switch.rules(&format!(
+            "table bridge witness {{\n counter left {{ }}\n\
+             chain post {{ type filter hook postrouting priority 0;\n\
+             ip protocol udp {} counter name left\n }}\n}}\n",
+            is_of_load()
+        ));
+        lab.second.rules(&endpoint_rules("input", "reached", ""));
+        // Another core takes what comes (RPS), and is never as fast as a burst.
+        lab.second.steer_to_core(1);
+    };
+    let backlog = Backlog::of(4);
+    let lab = measured(&world, plant, |_| {});
+    drop(backlog);
+    let ledger = ledger(&world);
+    assert_placed(&ledger);
+    // Whatever else was full on the way to the bridge is not seen by the witnesses.
+    let planted = lab.switch.counted("left") - lab.second.counted("reached");
+    let before = ledger["sent"].as_u64().unwrap() - lab.switch.counted("left");
+    assert!(planted > 100, "only {planted} were planted\n{ledger:#}");
+    assert_eq!(lost_at(&ledger, "host-backlog"), planted + before, "{before}\n{ledger:#}");
+}
