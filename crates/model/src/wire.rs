@@ -16,7 +16,7 @@ use crate::units::{Ratio, TimeSpan};
 use crate::workload::Workload;
 
 /// Raised when messages change so that an older side could not follow.
-pub const PROTOCOL_VERSION: u32 = 1;
+pub const PROTOCOL_VERSION: u32 = 2;
 
 /// The longest frame either side accepts.
 pub const MAX_FRAME_BYTES: usize = 16 << 20;
@@ -56,6 +56,11 @@ pub enum Request {
     },
     /// Gives an interface its address, MTU and carrier. Answered by [`Response::Interface`].
     ConfigureInterface(InterfaceConfig),
+    /// Reads the interface that has an address, and alters nothing. Answered by [`Response::Interface`].
+    ReadInterface {
+        /// One of the addresses of the node's machine.
+        address: IpAddr,
+    },
     /// Sleeps some times, and tells how late it woke up each time: what the node's own timers add to
     /// every delay. Answered by [`Response::SleptLate`]; a node sleeps at most 5 s in all.
     TimeSleeps {
@@ -107,7 +112,7 @@ pub enum Response {
         /// In nanoseconds.
         monotonic_ns: u64,
     },
-    /// Answer to [`Request::ConfigureInterface`]: the interface as it now is.
+    /// Answer to [`Request::ConfigureInterface`] and [`Request::ReadInterface`]: the interface as it now is.
     Interface(InterfaceFacts),
     /// Answer to [`Request::TimeSleeps`].
     SleptLate {

@@ -44,6 +44,10 @@ pub(crate) enum InterfaceError {
     MtuIgnored { name: String, asked: u32, given: u32 },
     #[error("`{name}` has no carrier after {waited:?}: is the other end of its link up?")]
     NoCarrier { name: String, waited: Duration },
+    #[error(
+        "no interface of this machine has the address {address}: is there address translation on the way?"
+    )]
+    NotHere { address: IpAddr },
     #[error("{address}/{prefix_length} is no address: the prefix is at most {} bits long", bits(.address))]
     Prefix { address: IpAddr, prefix_length: u8 },
 }
@@ -85,6 +89,18 @@ pub(crate) fn configure(config: &InterfaceConfig) -> Result<InterfaceFacts, Inte
     // Whoever had the peer's address before may have had another MAC address.
     socket.flush_neighbours(index)?;
     Ok(facts(&link))
+}
+
+/// What the interface that has an address is now.
+pub(crate) fn of_address(address: IpAddr) -> Result<InterfaceFacts, InterfaceError> {
+    let mut socket = Socket::open()?;
+    for link in socket.links()? {
+        let has = socket.addresses(link.index)?.iter().any(|its| its.address == address);
+        if has {
+            return Ok(facts(&link));
+        }
+    }
+    Err(InterfaceError::NotHere { address })
 }
 
 fn find(
@@ -191,4 +207,17 @@ fn facts(link: &Link) -> InterfaceFacts {
         Err(reason) => drop(facts.absent.insert("steering".to_owned(), reason)),
     }
     facts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_interface_of_an_address_is_found_and_a_stranger_is_named() {
+        let found = of_address("127.0.0.1".parse().unwrap()).unwrap();
+        assert_eq!((found.name.as_str(), found.carrier), ("lo", true));
+        let error = of_address("192.0.2.77".parse().unwrap()).unwrap_err().to_string();
+        assert!(error.contains("192.0.2.77") && error.contains("translation"), "{error}");
+    }
 }

@@ -12,7 +12,7 @@ use vioperf_model::wire::{
 };
 
 use crate::clock::monotonic_ns;
-use crate::interface::configure;
+use crate::interface::{configure, of_address};
 use crate::machine::Machine;
 use crate::sleeps::time_sleeps;
 use crate::trial::{Finished, Prepared, Running};
@@ -127,6 +127,10 @@ impl<M: Machine> Node<'_, M> {
                 }
             }
             Request::ConfigureInterface(config) => match configure(config) {
+                Ok(facts) => Response::Interface(facts),
+                Err(error) => failed(error),
+            },
+            Request::ReadInterface { address } => match of_address(*address) {
                 Ok(facts) => Response::Interface(facts),
                 Err(error) => failed(error),
             },

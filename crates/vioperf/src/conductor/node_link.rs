@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use nix::time::{ClockId, clock_gettime};
@@ -199,6 +200,17 @@ impl NodeLink {
         match self.ask(&Request::ConfigureInterface(config), "configure interface", timeout)? {
             Response::Interface(facts) => Ok(facts),
             _ => Err(self.out_of_turn("configure interface")),
+        }
+    }
+
+    /// The interface of the node's machine that has an address, as it is.
+    ///
+    /// # Errors
+    /// When no interface there has it: address translation, for one.
+    pub fn interface_of(&mut self, address: IpAddr) -> Result<InterfaceFacts, NodeError> {
+        match self.ask(&Request::ReadInterface { address }, "read interface", PROMPT)? {
+            Response::Interface(facts) => Ok(facts),
+            _ => Err(self.out_of_turn("read interface")),
         }
     }
 

@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use vioperf_model::record::{ClockRelation, Leg, Party, Place, Purpose, Timeline};
-use vioperf_model::sample::{NodeReport, Sample};
+use vioperf_model::sample::{InterfaceFacts, NodeReport, Sample};
 use vioperf_model::units::TimeSpan;
 use vioperf_model::wire::Role;
 use vioperf_model::workload::{Direction, Workload};
@@ -51,6 +51,8 @@ struct Player<'a> {
     end: &'a mut End,
     legs: Vec<Leg>,
     clock: ClockRelation,
+    /// The interface that has its address, where there is one.
+    interface: Option<InterfaceFacts>,
     /// What it said while the load ran: all that is left of it when it goes.
     heard: Vec<Sample>,
     gone: bool,
@@ -98,13 +100,23 @@ fn begin<'a>(
     workload: &Workload,
 ) -> Result<[Player<'a>; 2], NodeError> {
     let clocks = [client.link.relate_clock()?, server.link.relate_clock()?];
+    let interfaces =
+        [&mut *client, &mut *server].map(|end| end.link.interface_of(end.address).ok());
     let here = Side::new(&mut client.link, client.address);
     let there = Side::new(&mut server.link, server.address);
     let legs = prepare(here, there, workload, sample_interval(workload))?;
-    let player = |end, legs, clock| Player { end, legs, clock, heard: Vec::new(), gone: false };
+    let player = |end, legs, clock, interface| Player {
+        end,
+        legs,
+        clock,
+        interface,
+        heard: Vec::new(),
+        gone: false,
+    };
     let ([at_client, at_server], [client_clock, server_clock]) = (legs, clocks);
-    let client = player(client, at_client, client_clock);
-    let server = player(server, at_server, server_clock);
+    let [of_client, of_server] = interfaces;
+    let client = player(client, at_client, client_clock, of_client);
+    let server = player(server, at_server, server_clock, of_server);
     let players = if workload.direction == Direction::FromGuest {
         [server, client]
     } else {
@@ -206,7 +218,7 @@ impl Player<'_> {
             further_legs: legs.collect(),
             identity: self.end.link.identity().clone(),
             clock: self.clock,
-            interface: None,
+            interface: self.interface,
             report,
         }
     }

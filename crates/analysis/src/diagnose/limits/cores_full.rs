@@ -3,7 +3,7 @@
 use vioperf_model::record::Place;
 
 use super::symptoms::Symptoms;
-use super::{Rule, Sign};
+use super::{Rule, Sign, noisy_neighbour};
 use crate::result::Confidence;
 use crate::wording;
 
@@ -18,7 +18,10 @@ fn check(symptoms: &Symptoms<'_>) -> Option<Sign> {
     let end = machines.find(|end| {
         let cores = end.cores();
         let busy: f64 = cores.iter().map(|(_, busy)| busy).sum();
-        !cores.is_empty() && busy >= FULL_PERCENT * cores.len() as f64
+        let is_full = !cores.is_empty() && busy >= FULL_PERCENT * cores.len() as f64;
+        // What others use is another matter.
+        let foreign = symptoms.foreign_percent(end).unwrap_or(0.0);
+        is_full && foreign < noisy_neighbour::FOREIGN_PERCENT
     })?;
     let cores = end.cores();
     let busy: f64 = cores.iter().map(|(_, busy)| busy).sum();

@@ -11,7 +11,7 @@ pub(super) const RULE: Rule = Rule {
 };
 
 /// Time of a core that neither nodes nor QEMU used, in percent: the kernel's own threads stay below.
-const FOREIGN_PERCENT: f64 = 40.0;
+pub(super) const FOREIGN_PERCENT: f64 = 40.0;
 /// Time that a thread of the load waits for a core, in percent.
 const WAITING_PERCENT: f64 = 15.0;
 

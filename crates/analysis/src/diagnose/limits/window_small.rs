@@ -12,7 +12,7 @@ pub(super) const RULE: Rule = Rule {
 };
 
 /// Part of the time that a window or a buffer limits.
-const LIMITS: f64 = 0.4;
+const LIMITS: f64 = 0.25;
 /// The least round-trip time of a path whose delay is worth the name, in seconds.
 const DELAY_SECONDS: f64 = 0.000_5;
 

@@ -64,6 +64,8 @@ impl Limits {
                      machine"
                     .into())
             }
+            // Wherever the client thinks that we are.
+            Request::ReadInterface { .. } => Ok(Request::ReadInterface { address: local.ip() }),
             other => Ok(other),
         }
     }
