@@ -5,7 +5,7 @@ use vioperf_model::record::{Party, Place, TrialRecord};
 use vioperf_model::rest::{MOST, QUIET};
 
 use super::LossPlace;
-use super::counts::Counts;
+use super::counts::{Counts, Queue};
 use super::settle::Step;
 use crate::flow::{Flow, View};
 use crate::window::Absent;
@@ -48,19 +48,17 @@ pub(super) fn steps(
     let queue = sender.queue(sends_by);
     if let Some(queue) = queue {
         steps.push(Step {
-            dropped: vec![
-                (LossPlace::SenderQdisc, queue.dropped),
-                (LossPlace::TooLate, queue.queued),
-            ],
-            passed: Some(queue.packets),
+            dropped: vec![(LossPlace::SenderQdisc, queue.dropped)],
+            // What waits there when the sender has stopped goes on, if nothing holds it.
+            passed: Some(queue.packets + queue.queued),
             else_at: Some(LossPlace::SenderSocket),
             ..Step::default()
         });
     }
     let port = host.and_then(|host| Some((host, port_of(&host, sender.party.place)?)));
     steps.push(match port {
-        Some((host, port)) => into_switch(&sender, sends_by, queue.is_some(), &host, port, backlog),
-        None => out_of_machine(&sender, sends_by, queue.is_some()),
+        Some((host, port)) => into_switch(&sender, sends_by, queue, &host, port, backlog),
+        None => out_of_machine(&sender, sends_by, queue),
     });
     if let Some(host) = host
         && let Some(port) = port_of(&host, receiver.party.place)
@@ -77,6 +75,9 @@ fn end_of<'a>(view: &View<'a>, who: &str) -> Result<(Counts<'a>, &'a str), Absen
     let party: &Party = view.party.ok_or_else(|| format!("{who}: not in the record"))?;
     let facts = party.interface.as_ref();
     let facts = facts.ok_or_else(|| format!("{who}: its interface is not in the record"))?;
+    if party.report.layers.len() < 2 {
+        return Err(format!("{who}: counters of layers are not in the record").into());
+    }
     Ok((Counts::of(party), facts.name.as_str()))
 }
 
@@ -94,7 +95,7 @@ fn port_of<'a>(host: &Counts<'a>, place: Place) -> Option<&'a str> {
 fn into_switch(
     sender: &Counts<'_>,
     sends_by: &str,
-    has_queue: bool,
+    queue: Option<Queue>,
     host: &Counts<'_>,
     port: &str,
     backlog: &mut Backlog,
@@ -103,7 +104,11 @@ fn into_switch(
     let arrived = host.interface(port);
     let from_guest = sender.party.place == Place::Guest;
     let dropped = own.map_or(0, |own| own.tx_dropped);
-    let mut step = Step { passed: arrived.map(|port| port.rx_packets), ..Step::default() };
+    let mut step = Step {
+        at_most: vec![(LossPlace::TooLate, queue.map_or(0, |queue| queue.queued))],
+        passed: arrived.map(|port| port.rx_packets),
+        ..Step::default()
+    };
     if from_guest {
         step.dropped.push((LossPlace::SenderInterface, dropped));
         // The tap's (`tun_get_user`, drivers/net/tun.c): no memory, or a damaged header.
@@ -113,19 +118,19 @@ fn into_switch(
     } else {
         step.dropped = backlog.crossing(dropped, LossPlace::SenderInterface);
         // A veth loses nothing without counting it.
-        step.else_at = (!has_queue).then_some(LossPlace::SenderSocket);
+        step.else_at = queue.is_none().then_some(LossPlace::SenderSocket);
     }
     step
 }
 
 /// To the sender's interface, where nothing is seen behind it.
-fn out_of_machine(sender: &Counts<'_>, sends_by: &str, has_queue: bool) -> Step {
+fn out_of_machine(sender: &Counts<'_>, sends_by: &str, queue: Option<Queue>) -> Step {
     let own = sender.interface(sends_by);
     Step {
         dropped: vec![(LossPlace::SenderInterface, own.map_or(0, |own| own.tx_dropped))],
         // Drivers count a packet as sent when the card has told so, or later: of what has left the
         // queueing discipline it is not known then.
-        passed: own.map(|own| own.tx_packets).filter(|_| !has_queue),
+        passed: own.map(|own| own.tx_packets).filter(|_| queue.is_none()),
         else_at: Some(LossPlace::SenderSocket),
         ..Step::default()
     }

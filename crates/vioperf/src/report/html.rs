@@ -4,6 +4,7 @@
 mod chart;
 mod comparison;
 mod latency;
+mod ledger;
 mod limits;
 mod picture;
 mod search;
@@ -110,6 +111,7 @@ fn two_machines(analysis: &RunAnalysis) -> Markup {
                     }
                 }
                 p { (clean(&between::legend(analysis))) }
+                (ledger::section(&[cell]))
             }
         }
     }
@@ -223,6 +225,7 @@ fn workload_section(workload: &Workload<'_>, number: usize) -> Markup {
             (tables::throughput(workload))
             (latency::table(workload))
             (search::table(workload))
+            (ledger::section(&workload.cells))
             (tables::cpu(workload))
             (tables::wire(workload))
         }

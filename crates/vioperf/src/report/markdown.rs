@@ -6,6 +6,7 @@ use vioperf_analysis::wording::capitalised;
 use super::between;
 use super::columns::{self, Extra};
 use super::comparison;
+use super::ledger;
 use super::picture;
 use super::provenance;
 use super::text::clean;
@@ -26,6 +27,7 @@ pub fn render(analysis: &RunAnalysis) -> String {
         parts.extend(workloads(analysis).iter().map(workload));
         parts.push(explanations(analysis));
     }
+    parts.push(losses(analysis));
     parts.push(findings(&analysis.findings));
     parts.push(run(analysis));
     parts.retain(|part| !part.is_empty());
@@ -130,6 +132,29 @@ fn row(cell: &CellAnalysis) -> String {
 fn explanations(analysis: &RunAnalysis) -> String {
     let said = columns::explanations(&analysis.cells, true);
     if said.is_empty() { String::new() } else { escape(&said.join(" ")) + "\n" }
+}
+
+fn losses(analysis: &RunAnalysis) -> String {
+    let told = ledger::told(analysis);
+    if told.is_empty() {
+        return String::new();
+    }
+    let mut lines = vec![
+        format!("### {}\n", ledger::TITLE),
+        "| path | load | lost of sent | where |".to_owned(),
+        "|---|---|---:|---|".to_owned(),
+    ];
+    lines.extend(told.iter().map(|told| {
+        format!(
+            "| {} | {} | {} | {} |",
+            escape(&told.cell.path),
+            escape(told.load.as_deref().unwrap_or_default()),
+            ledger::lost_of_sent(told.ledger),
+            ledger::places(told.ledger)
+        )
+    }));
+    lines.push(format!("\n{}", ledger::LEGEND));
+    lines.join("\n") + "\n"
 }
 
 fn findings(findings: &[Finding]) -> String {

@@ -10,6 +10,7 @@ use vioperf_model::workload::{self, Direction};
 use super::between;
 use super::columns::{self, Extra, Place};
 use super::comparison;
+use super::ledger;
 use super::picture;
 use super::provenance;
 use super::table::{self, Column, number, text};
@@ -46,6 +47,7 @@ pub fn render(analysis: &RunAnalysis, wide: bool, colours: bool) -> String {
         parts.extend(workloads(analysis).iter().map(|workload| page.workload(workload)));
         parts.push(page.legend());
     }
+    parts.push(page.ledger());
     if wide {
         parts.extend([page.cores(), page.interfaces(), page.void_trials()]);
     }
@@ -184,6 +186,15 @@ impl Page<'_> {
             legend.push_str(&format!(" {NO_VALUE} stands for no value: {}.", reasons.join("; ")));
         }
         self.style(Style::Faint, &wrap(&legend, COLUMNS, "  ", "  "))
+    }
+
+    fn ledger(&self) -> String {
+        let lines = ledger::lines(self.analysis, self.wide, COLUMNS);
+        if lines.is_empty() {
+            return lines;
+        }
+        let title = self.style(Style::Strong, &format!("{}\n", ledger::TITLE));
+        title + &lines + &self.style(Style::Faint, &wrap(ledger::LEGEND, COLUMNS, "  ", "  "))
     }
 
     fn cores(&self) -> String {
