@@ -84,7 +84,7 @@ impl<'a> Span<'a> {
     }
 
     /// The kernel counts in 32 bits here, which wrap.
-    fn softnet(&self, read: fn(&SoftnetCore) -> u32) -> Reading {
+    pub(crate) fn softnet(&self, read: fn(&SoftnetCore) -> u32) -> Reading {
         let [first, last] = self.both("softnet", |layers| layers.softnet.as_ref())?;
         let of_core = |core: &SoftnetCore| {
             let before = first.iter().find(|before| before.core == core.core);

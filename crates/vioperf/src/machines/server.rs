@@ -13,6 +13,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::socket::{setsockopt, sockopt};
 
 use self::limits::Limits;
 use super::tls::Identity;
@@ -25,6 +26,8 @@ use crate::report::text::clean;
 const MOST_STRANGERS: usize = 32;
 /// The same from one address, so that one machine alone cannot keep all others out.
 const MOST_STRANGERS_OF_ONE: usize = 8;
+/// The longest segment on a control connection, in bytes: passes wherever IPv6 does (RFC 8200, section 5).
+const CONTROL_SEGMENT_BYTES: u32 = 1_200;
 /// How often a server that waits looks whether it shall end.
 const LOOK: u16 = 100;
 /// How long clients are given to hear that the server ends.
@@ -122,6 +125,9 @@ pub fn serve(
     output: Output,
 ) -> io::Result<()> {
     listener.set_nonblocking(true)?;
+    // A path whose MTU is not what its ends believe swallows long segments without a word: what is said
+    // beside the load has to come through, both ways, to tell of it. Longer ones are only faster.
+    let _ = setsockopt(listener, sockopt::TcpMaxSeg, &CONTROL_SEGMENT_BYTES);
     let shared = Arc::new(Shared {
         config,
         interrupt: interrupt.clone(),

@@ -1,5 +1,7 @@
 //! Another program on the same machine took the cores.
 
+use vioperf_model::record::Place;
+
 use super::symptoms::{End, Symptoms};
 use super::{Rule, Sign};
 use crate::result::Confidence;
@@ -16,20 +18,26 @@ pub(super) const FOREIGN_PERCENT: f64 = 40.0;
 const WAITING_PERCENT: f64 = 15.0;
 
 fn check(symptoms: &Symptoms<'_>) -> Option<Sign> {
-    symptoms.ends().into_iter().find_map(|end| sign(symptoms, end))
+    // A guest's own cores are told of by what its threads on the host do.
+    let ends = symptoms.ends().into_iter().filter(|end| end.place() != Some(Place::Guest));
+    ends.filter_map(|end| sign(symptoms, end)).min_by_key(|sign| sign.confidence)
 }
 
 fn sign(symptoms: &Symptoms<'_>, end: &End<'_>) -> Option<Sign> {
     let foreign = symptoms.foreign_percent(end).filter(|foreign| *foreign >= FOREIGN_PERCENT)?;
-    let threads = end.threads();
-    let waiting = threads.map_or(0.0, |threads| threads.waiting);
     let mut evidence = vec![end.share(
         "time of its cores that neither vioperf nor QEMU used, 100 % being one core",
         foreign,
     )];
-    evidence.extend(threads.map(|threads| {
-        end.share("busiest thread of the load, waiting for a CPU", threads.waiting)
-    }));
+    let mut waiting = 0.0;
+    if let Some(threads) = end.threads() {
+        waiting = threads.waiting;
+        evidence.push(end.share("busiest thread of the load, waiting for a CPU", waiting));
+    }
+    if let Some((host, qemu)) = symptoms.host().zip(symptoms.qemu_waiting_percent()) {
+        waiting = qemu.max(waiting);
+        evidence.push(host.share("QEMU's threads, waiting for a CPU", qemu));
+    }
     let confidence =
         if waiting >= WAITING_PERCENT { Confidence::Certain } else { Confidence::Possible };
     let advice = "Find it with `top -H` or `pidstat 1` while the load runs and end it, or give the path cores of its own \

@@ -14,6 +14,8 @@ pub(super) const RULE: Rule = Rule {
 
 /// Part of its time that the busiest thread is awake from which it is the limit, in percent.
 const FULL_PERCENT: f64 = 85.0;
+/// The same of a sender that waits for whoever receives, at most.
+const SLEEPS_PERCENT: f64 = 70.0;
 /// Part of the time that senders wait for the receivers' windows from which those limit.
 const WINDOW_LIMITS: f64 = 0.4;
 
@@ -27,7 +29,15 @@ fn check(symptoms: &Symptoms<'_>) -> Option<Sign> {
 
 fn sockets_overflow(symptoms: &Symptoms<'_>) -> Option<Sign> {
     let receiver = &symptoms.receiver;
-    let mut evidence = symptoms.mostly_lost_at(&[LossPlace::ReceiverSocket])?;
+    let mut evidence = match &symptoms.ledger {
+        Some(_) => symptoms.mostly_lost_at(&[LossPlace::ReceiverSocket])?,
+        // Joined datagrams are dropped joined, so that no ledger is kept of them.
+        None => {
+            let drops =
+                receiver.outcome()?.socket_drops.filter(|drops| *drops > 0 && symptoms.loses())?;
+            vec![receiver.counter("messages that its sockets had no room for", drops.to_string())]
+        }
+    };
     let drops = receiver.grown(&["UdpRcvbufErrors", "Udp6RcvbufErrors"]);
     evidence.extend(drops.map(|drops| receiver.counter("UdpRcvbufErrors", format!("{drops:.0}"))));
     if let Some(threads) = receiver.threads() {
@@ -61,9 +71,12 @@ fn windows_close(symptoms: &Symptoms<'_>) -> Option<Sign> {
         ));
     }
     let waits = waits.is_some_and(|share| share >= WINDOW_LIMITS);
+    let sender_sleeps =
+        symptoms.sender.threads().is_some_and(|threads| threads.awake() < SLEEPS_PERCENT);
     let confidence = match (waits, is_full) {
         (true, true) => Confidence::Certain,
         (true, false) if !symptoms.window_fits_delay() => Confidence::Likely,
+        (false, true) if sender_sleeps => Confidence::Likely,
         (false, true) if threads.on_cpu >= FULL_PERCENT => Confidence::Possible,
         _ => return None,
     };

@@ -70,6 +70,12 @@ impl<'a> Symptoms<'a> {
         QemuReading::of(host.0.window()).task(task).ok()
     }
 
+    /// For how long QEMU's threads waited for a CPU, all together, in percent of the window.
+    pub(super) fn qemu_waiting_percent(&self) -> Option<f64> {
+        let host = self.host()?;
+        QemuReading::of(host.0.window()).waiting_percent_of_core.ok()
+    }
+
     /// Payload that arrived, in bit/s.
     pub(super) fn bits_per_second(&self) -> Option<f64> {
         self.receiver.0.rate(Unit::Bits).ok()
@@ -303,6 +309,11 @@ impl<'a> End<'a> {
     /// By how much counters of IP, UDP and TCP grew, together.
     pub(super) fn grown(&self, names: &[&str]) -> Option<f64> {
         self.span()?.protocols(names).ok()
+    }
+
+    /// Packets that cores of its machine dropped as their backlog was full.
+    pub(super) fn backlog_drops(&self) -> Option<f64> {
+        self.span()?.softnet(|core| core.dropped).ok()
     }
 
     /// The busiest thread of its load.
