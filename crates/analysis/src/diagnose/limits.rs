@@ -136,3 +136,6 @@ impl Signs {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

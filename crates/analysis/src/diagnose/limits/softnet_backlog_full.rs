@@ -18,6 +18,7 @@ fn check(symptoms: &Symptoms<'_>) -> Option<Sign> {
     let ends = symptoms.ends().into_iter();
     let (end, dropped) = ends
         .filter_map(|end| Some((end, end.backlog_drops()?)))
+        .filter(|(_, dropped)| *dropped > 0.0)
         .max_by(|a, b| a.1.total_cmp(&b.1))?;
     let fact = end.counter("softnet_stat dropped (second column)", format!("{dropped:.0}"));
     let mut evidence = vec![fact];

@@ -1,0 +1,411 @@
+//! Each rule on a trial in which what it is for was planted, and none on a calm one.
+
+use std::collections::BTreeMap;
+
+use vioperf_model::record::{Party, Place, TrialRecord};
+use vioperf_model::sample::{
+    Coalescing, CoreTicks, LatencyHistogram, LayerCounters, LoadOutcome, LoadThread, QdiscCounters,
+    QueueCounts, SoftnetCore, StreamOutcome, TcpLimits, TcpStreamInfo,
+};
+use vioperf_model::units::BitRate;
+use vioperf_model::wire::Role;
+use vioperf_model::workload::{Receivers, Workload, WorkloadKind};
+
+use super::*;
+use crate::ledger::{Ledger, LossPlace};
+use crate::testing::Synthetic;
+
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// A baseline's trial in which nothing is full, to be changed.
+struct Planted {
+    trial: TrialRecord,
+    workload: Workload,
+    ledger: Option<Ledger>,
+}
+
+impl Planted {
+    fn calm(kind: WorkloadKind) -> Self {
+        Self::on_path(kind, Place::Second)
+    }
+
+    /// With that near end.
+    fn on_path(kind: WorkloadKind, near: Place) -> Self {
+        let Synthetic { trials, .. } = Synthetic::calm_kvm();
+        let has = |trial: &TrialRecord| trial.parties.iter().any(|party| party.place == near);
+        let trial = trials.into_iter().find(has).unwrap();
+        let mut planted = Self { trial, workload: Workload::new(kind), ledger: None };
+        for party in &mut planted.trial.parties {
+            party.report.layers = vec![layers_at(0), layers_at(3 * SECOND_NS)];
+            if party.role == Role::Observer {
+                continue;
+            }
+            party.report.load = Some(LoadOutcome {
+                threads: vec![awake(0.3, 0.0)],
+                streams: vec![StreamOutcome { bytes: 1, tcp: Some(calm_connection()) }],
+                ..LoadOutcome::default()
+            });
+        }
+        planted
+    }
+
+    fn sender(&mut self) -> &mut Party {
+        let is_sender = |party: &&mut Party| matches!(party.role, Role::Sender { .. });
+        self.trial.parties.iter_mut().find(is_sender).unwrap()
+    }
+
+    fn receiver(&mut self) -> &mut Party {
+        let is_receiver = |party: &&mut Party| matches!(party.role, Role::Receiver { .. });
+        self.trial.parties.iter_mut().find(is_receiver).unwrap()
+    }
+
+    fn connection(&mut self) -> &mut TcpStreamInfo {
+        load(self.sender()).streams[0].tcp.as_mut().unwrap()
+    }
+
+    /// Ten thousand datagrams, a third of them lost there.
+    fn loses_at(mut self, place: LossPlace) -> Self {
+        let mut ledger =
+            Ledger { trials: 1, sent: 10_000, received: 7_000, lost: 3_000, ..Ledger::default() };
+        ledger.add_loss(place, 3_000, 3_000);
+        self.ledger = Some(ledger);
+        self
+    }
+
+    /// What is told, in the order of the table.
+    fn told(&self) -> Vec<(&'static str, Sign)> {
+        let flow = Flow::all(&self.trial, Purpose::Measured).remove(0);
+        let mut symptoms = Symptoms::of(&self.trial, &self.workload, flow);
+        symptoms.ledger.clone_from(&self.ledger);
+        let mut told: Vec<_> =
+            RULES.iter().filter_map(|rule| Some((rule.name, (rule.check)(&symptoms)?))).collect();
+        told.sort_by_key(|(_, sign)| sign.confidence);
+        told
+    }
+
+    fn first(&self) -> Option<&'static str> {
+        self.told().first().map(|(name, _)| *name)
+    }
+}
+
+fn load(party: &mut Party) -> &mut LoadOutcome {
+    party.report.load.as_mut().unwrap()
+}
+
+fn awake(on_cpu: f64, waiting: f64) -> LoadThread {
+    let part = |share: f64| (share * 3e9) as u64;
+    LoadThread { lived_ns: part(1.0), on_cpu_ns: part(on_cpu), waiting_ns: Some(part(waiting)) }
+}
+
+fn calm_connection() -> TcpStreamInfo {
+    TcpStreamInfo {
+        rtt_us: 100,
+        least_rtt_us: Some(50),
+        congestion_window_segments: 500,
+        send_mss_bytes: 1_448,
+        path_mtu_bytes: 1_500,
+        limits: Some(TcpLimits { busy_us: 3_000_000, receive_window_us: 0, send_buffer_us: 0 }),
+        ..TcpStreamInfo::default()
+    }
+}
+
+fn layers_at(monotonic_ns: u64) -> LayerCounters {
+    let names =
+        ["TcpRetransSegs", "TcpOutSegs", "IpFragCreates", "IpReasmReqds", "UdpRcvbufErrors"];
+    LayerCounters {
+        monotonic_ns,
+        softnet: Some(vec![SoftnetCore::default(); 2]),
+        qdiscs: Some(Vec::new()),
+        protocols: Some(names.map(|name| (name.to_owned(), 0)).into()),
+        ..LayerCounters::default()
+    }
+}
+
+fn last(party: &mut Party) -> &mut LayerCounters {
+    party.report.layers.last_mut().unwrap()
+}
+
+fn count(party: &mut Party, name: &str, value: u64) {
+    last(party).protocols.as_mut().unwrap().insert(name.to_owned(), value);
+}
+
+fn qdisc(kind: &str) -> QdiscCounters {
+    QdiscCounters {
+        interface: "eth0".into(),
+        kind: kind.into(),
+        parent: "root".into(),
+        ..QdiscCounters::default()
+    }
+}
+
+#[test]
+fn nothing_limits_a_calm_trial() {
+    for kind in [WorkloadKind::TcpStream, WorkloadKind::RequestResponse] {
+        for near in [Place::Second, Place::Guest] {
+            assert_eq!(Planted::on_path(kind, near).first(), None, "{kind:?} {near:?}");
+        }
+    }
+}
+
+#[test]
+fn a_shaper_is_told_by_what_it_holds_back_and_a_policer_by_what_it_drops() {
+    let mut planted = Planted::calm(WorkloadKind::TcpStream);
+    let held =
+        QdiscCounters { overlimits: 5_000, bytes: 3_750_000, packets: 2_500, ..qdisc("tbf") };
+    last(planted.sender()).qdiscs = Some(vec![held.clone()]);
+    let told = planted.told();
+    assert_eq!(told[0].0, "shaper");
+    let said: Vec<&str> = told[0].1.evidence.iter().map(|fact| fact.value.as_str()).collect();
+    assert!(said[0] == "5000" && said[1].contains("10.0 Mbit/s"), "{said:?}");
+    // One that does not hold back limits nothing.
+    last(planted.sender()).qdiscs = Some(vec![QdiscCounters { overlimits: 3, ..held }]);
+    assert_eq!(planted.first(), None);
+    let policed =
+        QdiscCounters { drops: 500, packets: 10_000, parent: "ingress".into(), ..qdisc("ingress") };
+    last(planted.receiver()).qdiscs = Some(vec![policed]);
+    assert_eq!(planted.first(), Some("shaper"));
+}
+
+#[test]
+fn a_queue_that_nobody_sees_is_told_by_the_round_trip_while_nobody_is_busy() {
+    let mut planted = Planted::calm(WorkloadKind::TcpStream);
+    planted.connection().rtt_us = 20_000;
+    assert_eq!(planted.first(), Some("shaper"));
+    load(planted.receiver()).threads = vec![awake(0.95, 0.0)];
+    assert_ne!(planted.first(), Some("shaper"));
+}
+
+#[test]
+fn where_datagrams_are_lost_says_what_limits() {
+    for (place, rule) in [
+        (LossPlace::ReceiverSocket, "receiver-bound"),
+        (LossPlace::ReceiverFilter, "firewall"),
+        (LossPlace::Conntrack, "firewall"),
+        (LossPlace::ReceiverInterface, "ring-full"),
+        (LossPlace::TapQueue, "ring-full"),
+        (LossPlace::HostBacklog, "softnet-backlog-full"),
+        (LossPlace::Network, "shaper"),
+    ] {
+        let mut planted = Planted::calm(WorkloadKind::UdpStream).loses_at(place);
+        // The cores' own counter of the backlog; where nothing was lost there it stands still.
+        if place == LossPlace::HostBacklog {
+            last(planted.receiver()).softnet.as_mut().unwrap()[1].dropped = 3_000;
+        }
+        assert_eq!(planted.first(), Some(rule), "{place:?}");
+    }
+}
+
+#[test]
+fn a_small_loss_on_the_way_is_no_shapers() {
+    let mut planted = Planted::calm(WorkloadKind::UdpStream);
+    let mut ledger =
+        Ledger { trials: 1, sent: 10_000, received: 9_800, lost: 200, ..Ledger::default() };
+    ledger.add_loss(LossPlace::Network, 200, 0);
+    planted.ledger = Some(ledger);
+    assert_eq!(planted.first(), Some("loss-in-path"));
+    // Unplaced is lost on the way too.
+    planted.ledger = Some(Ledger {
+        trials: 1,
+        sent: 10_000,
+        received: 9_800,
+        lost: 200,
+        unaccounted: 200,
+        ..Ledger::default()
+    });
+    assert_eq!(planted.first(), Some("loss-in-path"));
+}
+
+#[test]
+fn one_socket_for_several_threads_is_told_before_the_receiver() {
+    let mut planted = Planted::calm(WorkloadKind::PacketRate).loses_at(LossPlace::ReceiverSocket);
+    planted.workload.receivers = Some(Receivers::Shared);
+    assert_eq!(planted.first(), Some("receiver-bound"));
+    load(planted.receiver()).threads = vec![awake(0.5, 0.0); 2];
+    assert_eq!(planted.first(), Some("receive-lock-contention"));
+}
+
+#[test]
+fn what_was_asked_for_and_arrived_is_no_bottleneck() {
+    let mut planted = Planted::calm(WorkloadKind::TcpStream);
+    planted.workload.rate = Some(BitRate::from_bits_per_second(1_000_000));
+    let told = planted.told();
+    assert_eq!((told[0].0, told[0].1.confidence), ("rate-asked", Confidence::Certain));
+    planted.workload.rate = Some(BitRate::from_bits_per_second(1_000_000_000_000));
+    assert_eq!(planted.first(), None);
+}
+
+#[test]
+fn fragments_are_told_where_each_datagram_is_some() {
+    let mut planted = Planted::calm(WorkloadKind::UdpStream);
+    for sample in &mut planted.sender().report.samples {
+        sample.load.as_mut().unwrap().datagrams = Some(sample.monotonic_ns / 1_000_000);
+    }
+    count(planted.sender(), "IpFragCreates", 3);
+    assert_eq!(planted.first(), None);
+    count(planted.sender(), "IpFragCreates", 60_000);
+    assert_eq!(planted.first(), Some("fragmentation"));
+}
+
+#[test]
+fn a_window_is_told_from_a_reader_by_the_paths_delay() {
+    let mut planted = Planted::calm(WorkloadKind::TcpStream);
+    let waits = TcpLimits { busy_us: 3_000_000, receive_window_us: 2_500_000, send_buffer_us: 0 };
+    planted.connection().limits = Some(waits);
+    // The reader sleeps, and the path has no delay to speak of.
+    assert_eq!(planted.first(), Some("receiver-bound"));
+    // As much as fits the buffers is under way: 36 Gbit/s for 10 ms are 45 MB.
+    planted.connection().least_rtt_us = Some(10_000);
+    planted.connection().rtt_us = 10_500;
+    let buffers =
+        vioperf_model::sample::SocketBuffers { send_bytes: 90 << 20, receive_bytes: 90 << 20 };
+    load(planted.sender()).socket_buffers = Some(buffers);
+    load(planted.receiver()).socket_buffers = Some(buffers);
+    assert_eq!(planted.first(), Some("window-small"));
+}
+
+#[test]
+fn segments_sent_again_are_congestion_only_while_nobody_is_busy() {
+    let mut planted = Planted::calm(WorkloadKind::TcpStream);
+    count(planted.sender(), "TcpOutSegs", 100_000);
+    count(planted.sender(), "TcpRetransSegs", 1_000);
+    let told = planted.told();
+    assert_eq!((told[0].0, told[0].1.confidence), ("congestion-by-loss", Confidence::Certain));
+    load(planted.sender()).threads = vec![awake(0.97, 0.0)];
+    assert_eq!(planted.first(), Some("sender-bound"));
+}
+
+#[test]
+fn a_small_mtu_and_missing_offloads_are_told() {
+    let mut planted = Planted::calm(WorkloadKind::TcpStream);
+    planted.connection().path_mtu_bytes = 1_280;
+    assert!(planted.told().iter().any(|(name, _)| *name == "mtu-small"));
+    let mut planted = Planted::calm(WorkloadKind::TcpStream);
+    let facts = planted.sender().interface.as_mut().unwrap();
+    facts.offloads = [("tx-tcp-segmentation", false), ("tx-generic-segmentation", false)]
+        .map(|(name, active)| (name.to_owned(), active))
+        .into();
+    let name = facts.name.clone();
+    assert_eq!(planted.first(), None, "long packets leave all the same");
+    for (sample, at) in planted.sender().report.samples.iter_mut().zip(1..) {
+        let counters = sample.interfaces.as_mut().unwrap().get_mut(&name).unwrap();
+        (counters.tx_bytes, counters.tx_packets) = (1_514 * at * 1_000, at * 1_000);
+    }
+    assert_eq!(planted.first(), Some("offload-off"));
+    planted.sender().interface.as_mut().unwrap().driver = Some("pcnet32".into());
+    assert_eq!(planted.told()[0].1.confidence, Confidence::Possible, "the card has none");
+}
+
+#[test]
+fn threads_that_never_sleep_are_told_of_either_end() {
+    let mut planted = Planted::calm(WorkloadKind::TcpStream);
+    load(planted.sender()).threads = vec![awake(0.2, 0.0), awake(0.96, 0.02)];
+    assert_eq!(planted.first(), Some("sender-bound"));
+    let mut planted = Planted::calm(WorkloadKind::TcpStream);
+    load(planted.receiver()).threads = vec![awake(0.2, 0.7)];
+    assert_eq!(planted.first(), Some("receiver-bound"));
+}
+
+#[test]
+fn a_neighbour_is_told_by_time_that_nobody_of_ours_used() {
+    let mut planted = Planted::calm(WorkloadKind::TcpStream);
+    for party in &mut planted.trial.parties {
+        for (sample, at) in party.report.samples.iter_mut().zip(0..) {
+            for core in sample.cores.iter_mut().flatten() {
+                *core = CoreTicks { core: core.core, user: at * 10, ..CoreTicks::default() };
+            }
+        }
+    }
+    load(planted.sender()).threads = vec![awake(0.4, 0.5)];
+    let told = planted.told();
+    assert_eq!((told[0].0, told[0].1.confidence), ("noisy-neighbour", Confidence::Certain));
+}
+
+#[test]
+fn one_queue_of_several_and_one_core_of_several_are_told() {
+    let mut planted = Planted::calm(WorkloadKind::TcpStream);
+    planted.workload.streams = 4;
+    let receiver = planted.receiver();
+    let facts = receiver.interface.as_mut().unwrap();
+    facts.queues = Some(QueueCounts { rx: 2, tx: 2 });
+    let name = facts.name.clone();
+    let counted = |packets: [u64; 2]| {
+        let queues = [("rx_queue_0_packets", packets[0]), ("rx_queue_1_packets", packets[1])];
+        let queues: BTreeMap<String, u64> = queues.map(|(n, v)| (n.to_owned(), v)).into();
+        Some(BTreeMap::from([(name.clone(), queues)]))
+    };
+    receiver.report.layers[0].devices = counted([0, 0]);
+    receiver.report.layers[1].devices = counted([100_000, 100_000]);
+    let spread = planted.first();
+    planted.receiver().report.layers[1].devices = counted([500, 199_500]);
+    assert_eq!((spread, planted.first()), (None, Some("one-receive-queue")));
+    let mut planted = Planted::calm(WorkloadKind::TcpStream);
+    for party in &mut planted.trial.parties {
+        for (sample, at) in party.report.samples.iter_mut().zip(0..) {
+            for core in sample.cores.iter_mut().flatten() {
+                let softirq = if core.core == 0 { at * 9 } else { 0 };
+                *core = CoreTicks {
+                    core: core.core,
+                    softirq,
+                    idle: at * 10 - softirq,
+                    ..CoreTicks::default()
+                };
+            }
+        }
+    }
+    assert_eq!(planted.first(), Some("interrupts-on-one-core"));
+}
+
+#[test]
+fn what_a_request_waits_for_is_told() {
+    let latency = |us: u64| LatencyHistogram {
+        buckets: vec![[us * 1_100, 1_000]],
+        minimum_ns: us * 1_000,
+        maximum_ns: us * 1_100,
+        sum_ns: us * 1_050 * 1_000,
+    };
+    let mut planted = Planted::calm(WorkloadKind::RequestResponse);
+    load(planted.sender()).latency = Some(latency(4_000));
+    assert_eq!(planted.first(), Some("path-delay"));
+    load(planted.sender()).latency = Some(latency(60));
+    assert_eq!(planted.first(), None);
+    let put_off = Coalescing { rx_us: 50, ..Coalescing::default() };
+    planted.receiver().interface.as_mut().unwrap().coalescing = Some(put_off);
+    assert_eq!(planted.first(), Some("interrupt-moderation"));
+}
+
+#[test]
+fn a_full_wire_is_told_of_cards_that_have_one() {
+    let mut planted = Planted::calm(WorkloadKind::TcpStream);
+    let arrived = {
+        let flow = Flow::all(&planted.trial, Purpose::Measured).remove(0);
+        Symptoms::of(&planted.trial, &planted.workload, flow).bits_per_second().unwrap()
+    };
+    let speed = (arrived / 0.94 / 1e6) as u32;
+    for end in [Place::Peer, Place::Second] {
+        let facts = planted.trial.parties.iter_mut().find(|party| party.place == end);
+        let facts = facts.unwrap().interface.as_mut().unwrap();
+        facts.speed_mbit_per_s = Some(speed);
+    }
+    assert_eq!(planted.first(), None, "a veth's speed is a label");
+    planted.receiver().interface.as_mut().unwrap().driver = Some("ixgbe".into());
+    assert_eq!(planted.first(), Some("wire-rate"));
+}
+
+#[test]
+fn a_cell_is_limited_by_what_most_of_its_trials_show() {
+    let workload = Workload::new(WorkloadKind::TcpStream);
+    let calm = Planted::calm(WorkloadKind::TcpStream).trial;
+    let mut planted = Planted::calm(WorkloadKind::TcpStream);
+    load(planted.sender()).threads = vec![awake(0.97, 0.0)];
+    let of = |trials: &[&TrialRecord]| {
+        let mut signs = Signs::default();
+        trials.iter().for_each(|trial| signs.add(trial, &workload));
+        signs.limits()
+    };
+    let most = of(&[&planted.trial, &calm, &planted.trial]);
+    assert_eq!(
+        (most[0].rule.as_str(), most[0].trials_seen, most[0].trials),
+        ("sender-bound", 2, 3)
+    );
+    assert_eq!(of(&[&planted.trial, &calm]), []);
+}
