@@ -9,6 +9,7 @@ pub mod hog;
 pub mod namespace;
 pub mod plant;
 pub mod plants;
+pub mod stutter;
 pub mod testbed;
 pub mod trial;
 pub mod undo;

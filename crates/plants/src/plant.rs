@@ -5,6 +5,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
+use crate::hog::Hog;
 use crate::testbed::{Middle, Testbed};
 use crate::trial::{Told, between, in_lab};
 
@@ -36,8 +37,8 @@ pub struct Plant {
 pub enum Place {
     /// Between two machines, by this function.
     Between(Middle, fn(&mut Testbed) -> Result<()>),
-    /// Into a lab with a guest, by its scenario.
-    Lab(&'static str),
+    /// Into a lab with a guest, by its scenario, beside so many threads that burn each core.
+    Lab(&'static str, usize),
 }
 
 impl Plant {
@@ -55,7 +56,12 @@ impl Plant {
         fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
         let load = [&TRIALS, self.load].concat();
         match self.place {
-            Place::Lab(scenario) => in_lab(vioperf, scenario, self.load, folder),
+            Place::Lab(scenario, hogs) => {
+                let cores = std::thread::available_parallelism()?.get();
+                let _hogs =
+                    (0..cores).map(|core| Hog::start(core, hogs)).collect::<Result<Vec<_>>>()?;
+                in_lab(vioperf, scenario, self.load, folder)
+            }
             Place::Between(middle, plant) => {
                 let mut testbed = Testbed::new(middle)?;
                 plant(&mut testbed).context("cannot plant it")?;

@@ -2,6 +2,7 @@
 
 mod controls;
 mod cores;
+mod guests;
 mod links;
 mod losses;
 mod packets;
@@ -17,15 +18,17 @@ use crate::testbed::{Middle, Testbed};
 /// Every plant, controls last.
 #[must_use]
 pub fn all() -> Vec<Plant> {
-    [
+    let tables = [
         links::PLANTS,
         losses::PLANTS,
         windows::PLANTS,
         packets::PLANTS,
         cores::PLANTS,
+        guests::PLANTS,
         controls::PLANTS,
-    ]
-    .concat()
+        guests::CONTROLS,
+    ];
+    tables.concat()
 }
 
 /// The plant of that name.

@@ -46,6 +46,8 @@ pub struct Testbed {
     pub server: Namespace,
     /// What is between them; absent where that is a wire.
     pub middle: Option<Namespace>,
+    /// Whether the server's node is stopped most of the time.
+    pub stops_receiver: bool,
     /// Goes with the testbed, the last first.
     kept: Vec<Box<dyn Any>>,
     /// Where the client's processes are put.
@@ -83,6 +85,7 @@ impl Testbed {
             client: Namespace::new()?,
             server: Namespace::new()?,
             middle: None,
+            stops_receiver: false,
             kept: Vec::new(),
             client_group: None,
             server_group: None,

@@ -10,14 +10,17 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use nix::sys::prctl::set_pdeathsig;
+use nix::sys::signal::Signal;
 use serde_json::Value;
 
 use crate::namespace::Namespace;
+use crate::stutter::Stutter;
 use crate::testbed::{End, SERVER, Testbed};
 
 /// No server takes longer until it listens, and no test until it ends.
 const LISTENS_WITHIN: Duration = Duration::from_secs(10);
-const ENDS_WITHIN: Duration = Duration::from_secs(60);
+const ENDS_WITHIN: Duration = Duration::from_secs(120);
 const LOOK: Duration = Duration::from_millis(10);
 
 /// What a report tells of one cell.
@@ -70,6 +73,7 @@ pub fn between(testbed: &Testbed, vioperf: &Path, options: &[&str], folder: &Pat
     let serve = ["serve", "--listen", &address, "--token-file", &token];
     let mut server = Running::start(testbed, End::Server, program, &serve)?;
     server.until("listening")?;
+    let _stutter = testbed.stops_receiver.then(|| Stutter::of_children(server.child.id()));
     let fixed = ["test", &address, "--token-file", &token, "--json", "--no-history", "--out", &run];
     let client = Running::start(testbed, End::Client, program, &[&fixed, options].concat())?;
     Told::of(client.report()?)
@@ -82,13 +86,29 @@ pub fn between(testbed: &Testbed, vioperf: &Path, options: &[&str], folder: &Pat
 pub fn in_lab(vioperf: &Path, scenario: &str, options: &[&str], folder: &Path) -> Result<Told> {
     let (file, run) = (folder.join("plant.toml"), folder.join("run"));
     fs::write(&file, scenario).context("cannot write the scenario")?;
-    let mut command = Command::new(vioperf);
-    command.arg("run").arg(&file).arg("--out").arg(&run).arg("--no-history").args(options);
-    let lab = Running::of(command.stdin(Stdio::null()))?;
-    lab.ends()?;
-    let mut command = Command::new(vioperf);
-    command.args(["report", "--format", "json"]).arg(&run);
-    Told::of(Running::of(command.stdin(Stdio::null()))?.report()?)
+    let mut lab = outside(vioperf);
+    lab.arg("run").arg(&file).arg("--out").arg(&run).arg("--no-history").args(options);
+    Running::of(&mut lab)?.ends()?;
+    reported(vioperf, &run)
+}
+
+/// What is told of a run that was stored.
+///
+/// # Errors
+/// Where it cannot be reported: its own words.
+pub fn reported(vioperf: &Path, run: &Path) -> Result<Told> {
+    let mut report = outside(vioperf);
+    report.args(["report", "--format", "json"]).arg(run);
+    Told::of(Running::of(&mut report)?.report()?)
+}
+
+/// A program outside of all testbeds that ends with the thread that starts it.
+fn outside(program: &Path) -> Command {
+    let mut command = Command::new(program);
+    // SAFETY: between fork and exec one system call is made.
+    unsafe { command.pre_exec(|| Ok(set_pdeathsig(Signal::SIGKILL)?)) };
+    command.stdin(Stdio::null());
+    command
 }
 
 /// A vioperf that runs; killed when dropped.

@@ -12,6 +12,7 @@ use anyhow::{Context, Result, bail};
 use clap::Parser;
 use vioperf_plants::plant::Plant;
 use vioperf_plants::plants;
+use vioperf_plants::trial::reported;
 
 use crate::matrix::{Tried, page};
 
@@ -30,6 +31,9 @@ struct Arguments {
     /// Keep the runs in this directory; else they are deleted.
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
+    /// Make no trials: report again what --keep has kept.
+    #[arg(long, requires = "keep")]
+    again: bool,
     /// Put the tables between the markers of this page.
     #[arg(long, value_name = "FILE")]
     page: Option<PathBuf>,
@@ -92,9 +96,14 @@ fn tried(plant: &Plant, arguments: &Arguments, vioperf: &Path, folder: &Path) ->
     let mut tried = Tried { plant: *plant, told: Vec::new(), trouble: None };
     for number in 1..=tries {
         let folder = folder.join(format!("{}-{number}", plant.name));
-        // A run directory has to be new.
-        let _ = fs::remove_dir_all(&folder);
-        match plant.tried(vioperf, &folder) {
+        let told = if arguments.again {
+            reported(vioperf, &folder.join("run"))
+        } else {
+            // A run directory has to be new.
+            let _ = fs::remove_dir_all(&folder);
+            plant.tried(vioperf, &folder)
+        };
+        match told {
             Ok(told) => {
                 let first = told.first().to_owned();
                 let verdict = if plant.is_right(&first) { "right" } else { "NOT RIGHT" };

@@ -10,14 +10,16 @@ use crate::undo::CpuQuota;
 
 const SENDER: &str = "--sender-cpus=0";
 const RECEIVER: &str = "--receiver-cpus=1";
+/// Receiving costs next to nothing so.
+const DISCARD: &str = "--receive=discard";
 const SMALL: &str = "--message-size=64 B";
 
 pub(super) const PLANTS: &[Plant] = &[
     Plant {
         name: "pinned-sender",
-        about: "4 connections sent by one core in messages of 64 bytes, received by the other",
+        about: "2 connections sent by one core, thrown away unread by the other, TCP",
         place: Place::Between(Middle::Wire, nothing),
-        load: &["-w=tcp-stream", SMALL, SENDER, RECEIVER, "--streams=4", SECOND],
+        load: &["-w=tcp-stream", DISCARD, SENDER, RECEIVER, "--streams=2", SECOND],
         right: &["sender-bound"],
         why: "",
     },
@@ -55,21 +57,42 @@ pub(super) const PLANTS: &[Plant] = &[
     },
     Plant {
         name: "hog-beside-the-sender",
-        about: "another program burns the sender's core, TCP in small messages",
+        about: "another program burns the sender's core with 3 threads, TCP",
         place: Place::Between(Middle::Wire, hog_at_sender),
-        load: &["-w=tcp-stream", SMALL, SENDER, RECEIVER, SECOND],
+        load: &["-w=tcp-stream", DISCARD, SENDER, RECEIVER, SECOND],
         right: &["noisy-neighbour"],
         why: "",
     },
     Plant {
         name: "hog-beside-the-receiver",
-        about: "another program burns the receiver's core, datagrams at 4 Gbit/s",
+        about: "another program burns the receiver's core with 3 threads, TCP",
         place: Place::Between(Middle::Wire, hog_at_receiver),
-        load: &["-w=udp-stream", "--rate=4G", SENDER, RECEIVER, SECOND],
+        load: &["-w=tcp-stream", SENDER, RECEIVER, SECOND],
         right: &["noisy-neighbour"],
         why: "",
     },
+    Plant {
+        name: "stopped-receiver-tcp",
+        about: "the receiving process is stopped 40 of every 45 ms, TCP",
+        place: Place::Between(Middle::Wire, stop_receiver),
+        load: &["-w=tcp-stream", SECOND],
+        right: &["receiver-bound"],
+        why: "",
+    },
+    Plant {
+        name: "stopped-receiver-udp",
+        about: "the same, datagrams at 1.5 Gbit/s",
+        place: Place::Between(Middle::Wire, stop_receiver),
+        load: &["-w=udp-stream", "--rate=1500M", SECOND],
+        right: &["receiver-bound"],
+        why: "",
+    },
 ];
+
+fn stop_receiver(testbed: &mut Testbed) -> Result<()> {
+    testbed.stops_receiver = true;
+    Ok(())
+}
 
 fn quota(testbed: &mut Testbed, end: End) -> Result<()> {
     let quota = CpuQuota::new(15)?;

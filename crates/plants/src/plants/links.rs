@@ -64,6 +64,14 @@ pub(super) const PLANTS: &[Plant] = &[
         right: &["shaper", "loss-in-path"],
         why: "as the token bucket's",
     },
+    Plant {
+        name: "tbf-one-way",
+        about: "a token bucket of 50 Mbit/s on the server's interface, TCP both ways at once",
+        place: Place::Between(Middle::Wire, at_server),
+        load: &["-w=tcp-stream", "--direction=both", SECOND],
+        right: &["shaper", "direction-asymmetry"],
+        why: "one way is shaped, so that they differ",
+    },
 ];
 
 /// 10 ms of the rate may leave at once; 50 ms of it wait.

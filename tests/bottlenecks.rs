@@ -1,0 +1,46 @@
+//! Bottlenecks whose evidence is exact are told first, and nothing false of clean paths. All plants:
+//! `make bottlenecks`.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used, reason = "a test program")]
+
+mod support;
+
+use std::path::Path;
+
+use support::VIOPERF;
+use vioperf_plants::plants::named;
+
+/// Plants it, makes three short trials, and holds what is told first against what is right.
+#[track_caller]
+fn is_told(plant: &str) {
+    assert!(nix::unistd::geteuid().is_root(), "this test makes namespaces: run it as root");
+    let plant = named(plant).unwrap_or_else(|| panic!("no plant is called {plant}"));
+    let folder = tempfile::Builder::new().prefix("vioperf-test-").tempdir().unwrap();
+    let told = plant.tried(Path::new(VIOPERF), folder.path());
+    let told = told.unwrap_or_else(|error| panic!("{}: {error:#}", plant.name));
+    assert!(
+        plant.is_right(told.first()),
+        "{} ({}): {:?} is right, told was {:?}: {}",
+        plant.name,
+        plant.about,
+        plant.right,
+        told.rules,
+        serde_json::to_string_pretty(&told.report["cells"]).unwrap(),
+    );
+}
+
+#[test]
+fn a_token_bucket_at_the_sender() {
+    is_told("tbf-at-sender-tcp");
+    is_told("tbf-at-sender-udp");
+}
+
+#[test]
+fn a_receive_buffer_that_is_too_small() {
+    is_told("small-receive-buffer");
+}
+
+#[test]
+fn clean_paths() {
+    is_told("clean-udp-rate");
+    is_told("clean-tcp-1");
+}
