@@ -74,8 +74,10 @@ impl CpuQuota {
         let name = format!("vioperf-plants-{}-{percent_of_core}", std::process::id());
         let quota_us = PERIOD_US * percent_of_core / 100;
         let (first, second) = (Path::new("/sys/fs/cgroup/cpu"), Path::new("/sys/fs/cgroup"));
-        let is_first = first.join("cpu.cfs_quota_us").exists() || first.join("tasks").exists();
-        let path = if is_first { first } else { second }.join(name);
+        let is_first = first.join("tasks").exists();
+        // In the first version below this process's own group, of whose time it takes a part; in the second
+        // a group with processes in it cannot have others below it.
+        let path = if is_first { first.join(own_group()) } else { second.into() }.join(name);
         let watch = Watch::begin(&Undo::Remove(text(&path)?))?;
         fs::create_dir(&path).with_context(|| format!("cannot make {}", path.display()))?;
         let group = Self { path, _watch: watch };
@@ -117,6 +119,17 @@ impl Drop for CpuQuota {
             eprintln!("{} is left behind: {error}", self.path.display());
         }
     }
+}
+
+/// Of the controller `cpu` of the first version, from its root (cgroups(7)); the root where it is not told.
+fn own_group() -> PathBuf {
+    let lines = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let of_cpu = |line: &str| {
+        let mut fields = line.splitn(3, ':').skip(1);
+        let is_cpu = fields.next()?.split(',').any(|controller| controller == "cpu");
+        is_cpu.then(|| fields.next().map(|path| path.trim_start_matches('/').into())).flatten()
+    };
+    lines.lines().find_map(of_cpu).unwrap_or_default()
 }
 
 fn text(path: &Path) -> Result<CString> {

@@ -33,9 +33,9 @@ pub(super) const PLANTS: &[Plant] = &[
     },
     Plant {
         name: "pinned-receiver",
-        about: "datagrams of two flows received by one core, sent by the other in large batches",
+        about: "2 connections sent from pages that are not copied, received by one core, TCP",
         place: Place::Between(Middle::Wire, nothing),
-        load: &["-w=packet-rate", "--segmentation", SENDER, RECEIVER, "--streams=2", SECOND],
+        load: &["-w=tcp-stream", "--send=splice", SENDER, RECEIVER, "--streams=2", SECOND],
         right: &["receiver-bound"],
         why: "",
     },

@@ -19,15 +19,15 @@ pub(super) const PLANTS: &[Plant] = &[
     },
     Plant {
         name: "mtu-1280-in-the-middle",
-        about: "an MTU of 1280 behind a router without offloads, ends of 1500, TCP",
-        place: Place::Between(Middle::Router, mtu_1280_behind),
+        about: "an MTU of 1280 in a router without offloads, ends of 1500, TCP",
+        place: Place::Between(Middle::Router, mtu_1280_between),
         load: &["-w=tcp-stream", SECOND],
         right: &["mtu-small"],
         why: "",
     },
     Plant {
         name: "mtu-1500-between-jumbo-ends",
-        about: "an MTU of 1500 behind a router without offloads, ends of 9000, TCP",
+        about: "an MTU of 1500 in a router without offloads, ends of 9000, TCP",
         place: Place::Between(Middle::Router, jumbo_ends),
         load: &["-w=tcp-stream", SECOND],
         right: &["mtu-small"],
@@ -35,9 +35,15 @@ pub(super) const PLANTS: &[Plant] = &[
     },
     Plant {
         name: "fragmentation",
-        about: "datagrams of 8000 bytes at an MTU of 1500",
+        about: "requests of 8 KiB in one UDP datagram at an MTU of 1500, 8 under way",
         place: Place::Between(Middle::Wire, nothing),
-        load: &["-w=udp-stream", "--payload=8000 B", "--rate=4G", SECOND],
+        load: &[
+            "-w=request-response",
+            "--transport=udp",
+            "--request-size=8 KiB",
+            "--outstanding=8",
+            SECOND,
+        ],
         right: &["fragmentation"],
         why: "",
     },
@@ -67,17 +73,31 @@ pub(super) const PLANTS: &[Plant] = &[
     },
     Plant {
         name: "shared-socket",
-        about: "two threads read one UDP socket, as many small datagrams as possible",
+        about: "two threads read one UDP socket with a buffer of 32 KiB, as many small datagrams as possible",
         place: Place::Between(Middle::Wire, nothing),
-        load: &["-w=packet-rate", "--receivers=shared", "--streams=4", "--threads=2", SECOND],
-        right: &["receive-lock-contention"],
-        why: "",
+        load: &[
+            "-w=packet-rate",
+            "--receivers=shared",
+            "--streams=4",
+            "--threads=2",
+            "--socket-buffer=32 KiB",
+            SECOND,
+        ],
+        right: &["receive-lock-contention", "receiver-bound"],
+        why: "the buffer is small, too, so that the socket overflows on a machine of two cores",
     },
     Plant {
         name: "backlog-full",
-        about: "net.core.netdev_max_backlog of 4, bursts of 64 datagrams are steered to the other core",
+        about: "net.core.netdev_max_backlog of 1, bursts of 64 datagrams are steered to the other core",
         place: Place::Between(Middle::Wire, small_backlog),
-        load: &["-w=packet-rate", "--segmentation", "--sender-cpus=0", "--receiver-cpus=1", SECOND],
+        load: &[
+            "-w=packet-rate",
+            "--datagrams-per-second=100000",
+            "--burst=64",
+            "--sender-cpus=0",
+            "--receiver-cpus=1",
+            SECOND,
+        ],
         right: &["softnet-backlog-full"],
         why: "",
     },
@@ -106,17 +126,27 @@ fn mtu_576(testbed: &mut Testbed) -> Result<()> {
     Ok(())
 }
 
-/// The far end could receive more than its neighbour sends it.
-fn mtu_1280_behind(testbed: &mut Testbed) -> Result<()> {
-    without_offloads(testbed.between()?)?;
-    mtu(testbed.between()?, "server", 1280)
+/// Neither of its interfaces is smaller: the ends learn it from what it answers (RFC 1191).
+fn narrow(router: &Namespace, mtu: u32) -> Result<()> {
+    without_offloads(router)?;
+    for (network, interface) in [("198.18.1.0/24", "client"), ("198.19.1.0/24", "server")] {
+        router.tell("ip", &format!("route replace {network} dev {interface} mtu lock {mtu}"))?;
+    }
+    Ok(())
+}
+
+fn mtu_1280_between(testbed: &mut Testbed) -> Result<()> {
+    narrow(testbed.between()?, 1280)
 }
 
 fn jumbo_ends(testbed: &mut Testbed) -> Result<()> {
-    without_offloads(testbed.between()?)?;
-    mtu(&testbed.client, WIRE, 9000)?;
-    mtu(testbed.between()?, "client", 9000)?;
-    mtu(&testbed.server, WIRE, 9000)
+    let router = testbed.between()?;
+    for (at, interface) in
+        [(&testbed.client, WIRE), (router, "client"), (router, "server"), (&testbed.server, WIRE)]
+    {
+        mtu(at, interface, 9000)?;
+    }
+    narrow(router, 1500)
 }
 
 fn segments_off(testbed: &mut Testbed) -> Result<()> {
@@ -128,11 +158,9 @@ fn checksums_off(testbed: &mut Testbed) -> Result<()> {
 }
 
 fn small_backlog(testbed: &mut Testbed) -> Result<()> {
-    // Else 64 datagrams pass as one packet.
-    testbed.client.tell("ethtool", &format!("-K {WIRE} tx-udp-segmentation off"))?;
     let steering = format!("/sys/class/net/{WIRE}/queues/rx-0/rps_cpus");
     testbed.server.write(&steering, "2")?;
-    let backlog = MachineParameter::set("net.core.netdev_max_backlog", "4")?;
+    let backlog = MachineParameter::set("net.core.netdev_max_backlog", "1")?;
     testbed.keep(backlog);
     Ok(())
 }

@@ -6,12 +6,14 @@ use crate::result::Confidence;
 
 pub(super) const RULE: Rule = Rule {
     name: "mtu-small",
-    title: "The path's MTU is smaller than Ethernet's own: every packet carries less than it could",
+    title: "The path's MTU is smaller than it could be: every packet carries less",
     check,
 };
 
 /// Ethernet's MTU in bytes (RFC 894).
 const ETHERNET: u32 = 1_500;
+/// Part of its time that a thread of the load is awake from which packets cost what there is, in percent.
+const FULL_PERCENT: f64 = 85.0;
 
 fn check(symptoms: &Symptoms<'_>) -> Option<Sign> {
     let sender = &symptoms.sender;
@@ -20,7 +22,9 @@ fn check(symptoms: &Symptoms<'_>) -> Option<Sign> {
         .map(|connection| connection.path_mtu_bytes)
         .filter(|mtu| *mtu > 0)
         .min()?;
-    if path >= ETHERNET {
+    // What is smaller than the sender's own is smaller on the way.
+    let own = sender.interface().map_or(ETHERNET, |facts| facts.mtu);
+    if path >= own.max(ETHERNET) {
         return None;
     }
     let mut evidence = vec![sender.setting("MTU of the path (tcpi_pmtu)", format!("{path} bytes"))];
@@ -31,5 +35,12 @@ fn check(symptoms: &Symptoms<'_>) -> Option<Sign> {
     }
     let advice = "Raise the MTU of every interface of the path to 1500 or, where all of them can, to 9000 (`ip link set IFACE mtu 9000`; \
                   host_mtu= of virtio, <mtu size='9000'/>). `ip route get ADDRESS` and `tracepath` show where it shrinks.";
-    Some(Sign { confidence: Confidence::Certain, evidence, advice: advice.into() })
+    // What each packet costs matters to whoever has no time left; else something else may limit.
+    let threads = symptoms.ends().map(|end| end.threads().map_or(0.0, |threads| threads.awake()));
+    let is_full = threads.into_iter().any(|awake| awake >= FULL_PERCENT);
+    let cores = sender.cores();
+    let busy: f64 = cores.iter().map(|(_, busy)| busy).sum();
+    let is_busy = busy >= FULL_PERCENT * cores.len() as f64;
+    let confidence = if is_full || is_busy { Confidence::Certain } else { Confidence::Likely };
+    Some(Sign { confidence, evidence, advice: advice.into() })
 }

@@ -14,8 +14,10 @@ pub(super) const RULE: Rule = Rule {
 
 /// Time of a core that neither nodes nor QEMU used, in percent: the kernel's own threads stay below.
 pub(super) const FOREIGN_PERCENT: f64 = 40.0;
-/// Time that a thread of the load waits for a core, in percent.
+/// Time that a thread of the load waits for a core from which others are why, and from which they may be,
+/// in percent: who never waits has lost nothing to them.
 const WAITING_PERCENT: f64 = 15.0;
+const NOTICED_PERCENT: f64 = 3.0;
 
 fn check(symptoms: &Symptoms<'_>) -> Option<Sign> {
     // A guest's own cores are told of by what its threads on the host do.
@@ -37,6 +39,9 @@ fn sign(symptoms: &Symptoms<'_>, end: &End<'_>) -> Option<Sign> {
     if let Some((host, qemu)) = symptoms.host().zip(symptoms.qemu_waiting_percent()) {
         waiting = qemu.max(waiting);
         evidence.push(host.share("QEMU's threads, waiting for a CPU", qemu));
+    }
+    if waiting < NOTICED_PERCENT {
+        return None;
     }
     let confidence =
         if waiting >= WAITING_PERCENT { Confidence::Certain } else { Confidence::Possible };
