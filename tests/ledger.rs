@@ -11,6 +11,7 @@ use std::time::Duration;
 use nix::sys::signal::Signal;
 use serde_json::Value;
 use support::planting::{Inside, Namespaces};
+use support::tries::in_one_of_three;
 use support::world::World;
 use support::write;
 
@@ -226,6 +227,11 @@ impl Drop for Backlog {
 
 #[test]
 fn a_full_backlog_is_counted_once() {
+    // A sender that the scheduler keeps out of the way fills no backlog.
+    in_one_of_three(fill_a_backlog);
+}
+
+fn fill_a_backlog() -> Result<(), String> {
     let world = World::new();
     scenario(&world, "");
     let plant = |lab: &Namespaces| {
@@ -236,17 +242,22 @@ fn a_full_backlog_is_counted_once() {
             is_of_load()
         ));
         lab.second.rules(&endpoint_rules("input", "reached", ""));
-        // Another core takes what comes (RPS), and is never as fast as a burst.
-        lab.second.steer_to_core(1);
+        // What comes to the bridge and what leaves it is for two cores to take: whichever the sender
+        // is on, another gets its bursts.
+        lab.switch.steer_to_core("peer", 0);
+        lab.second.steer_to_core("eth0", 1);
     };
     let backlog = Backlog::of(4);
     let lab = measured(&world, plant, |_| {});
     drop(backlog);
     let ledger = ledger(&world);
-    assert_placed(&ledger);
-    // Whatever else was full on the way to the bridge is not seen by the witnesses.
+    // Between the bridge and the second endpoint, and from the sender to the bridge.
     let planted = lab.switch.counted("left") - lab.second.counted("reached");
     let before = ledger["sent"].as_u64().unwrap() - lab.switch.counted("left");
-    assert!(planted > 100, "only {planted} were planted\n{ledger:#}");
     assert_eq!(lost_at(&ledger, "host-backlog"), planted + before, "{before}\n{ledger:#}");
+    if planted + before < 100 {
+        return Err(format!("{planted} and {before} were planted"));
+    }
+    assert_placed(&ledger);
+    Ok(())
 }

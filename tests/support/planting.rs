@@ -91,10 +91,11 @@ impl Inside {
         }
     }
 
-    /// Lets packets that come to its interface be received on that core (RPS).
-    pub fn steer_to_core(&self, core: u32) {
+    /// Lets packets that come to an interface be received on that core (RPS).
+    pub fn steer_to_core(&self, interface: &str, core: u32) {
         // As the process in there sees it: /sys shows the links of a namespace.
-        let steered = format!("/proc/{}/root/sys/class/net/eth0/queues/rx-0/rps_cpus", self.pid);
+        let steered =
+            format!("/proc/{}/root/sys/class/net/{interface}/queues/rx-0/rps_cpus", self.pid);
         std::fs::write(steered, format!("{:x}", 1_u32 << core)).unwrap();
     }
 

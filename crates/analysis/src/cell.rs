@@ -12,6 +12,7 @@ use crate::between;
 use crate::cores::{CoreReading, MachineReading};
 use crate::datagrams::bytes_on_wire;
 use crate::diagnose::limits::Signs;
+use crate::hops;
 use crate::latency::{Latency, LatencyReading, PERCENTILES, Wanted};
 use crate::layers::{self, CounterTotals};
 use crate::ledger;
@@ -41,8 +42,6 @@ pub struct CellTrials {
     latency: Latency,
     /// Counters of every layer, of all trials that count.
     counters: CounterTotals,
-    /// Where their datagrams went.
-    ledger: ledger::Totals,
     /// The interfaces under test, each with the trial that it was first seen in.
     ends: Vec<(TrialOrder, EndFacts)>,
     /// What limited each trial.
@@ -69,7 +68,6 @@ impl CellTrials {
             self.latency.merge(&latency);
         }
         self.counters.add(trial);
-        self.ledger.add(trial, workload);
         self.signs.add(trial, workload);
         for party in &trial.parties {
             let Some(interface) = &party.interface else { continue };
@@ -404,6 +402,7 @@ pub fn analyse_cell(
     let headline = |readings: &TrialReadings| readings.headline.clone();
     let kind = cell.workload.kind;
     let completed = u32::try_from(trials.completed.len()).unwrap_or(u32::MAX);
+    let ledger = ledger::gather(trials);
     CellAnalysis {
         id: cell.id.clone(),
         path: match cell.variant_name() {
@@ -462,7 +461,9 @@ pub fn analyse_cell(
         clock_error_percent_of_window: trials.metric(|r| &r.clock_error_percent_of_window),
         unexplained_host_busy_percent_of_core: trials
             .metric(|r| &r.unexplained_host_busy_percent_of_core),
-        ledger: trials.ledger.gather(),
+        ledger: ledger.as_ref().map(|(sum, _)| sum.clone()),
+        ledger_trials: ledger.map(|(_, one_by_one)| one_by_one),
+        hops: hops::gather(trials, &cell.workload),
         layers: layers::gather(trials, has_guest),
         counters: trials.counters.gather(),
         ends: trials.ends.iter().map(|(_, end)| end.clone()).collect(),

@@ -1,6 +1,10 @@
 //! Every metric that a trial can give, in one list: its name for programs, its unit, what it means,
 //! and where it is read. Tables of trials, of cells and of runs over time are made from it.
 
+mod packets;
+
+use std::sync::LazyLock;
+
 use crate::result::{
     CellAnalysis, DatagramDemand, Datagrams, LatencyAnalysis, MachineLayers, Metric, QemuUse,
     RateSearch, TcpState, TransactionDemand,
@@ -35,7 +39,7 @@ const DATAGRAMS: &str = "datagrams/s";
 const US: &str = "µs";
 const NS: &str = "ns";
 
-const ALL: &[Column] = &[
+const OWN: &[Column] = &[
     column("receiver_bits_per_second", BITS, "payload that arrived", |c| {
         Some(&c.receiver_bits_per_second)
     }),
@@ -346,9 +350,11 @@ const ALL: &[Column] = &[
     }),
 ];
 
+static ALL: LazyLock<Vec<Column>> = LazyLock::new(|| [OWN, packets::COLUMNS].concat());
+
 /// Every metric, in the order of tables.
 pub fn all() -> &'static [Column] {
-    ALL
+    &ALL
 }
 
 /// The metric of that name.
@@ -423,6 +429,15 @@ mod tests {
         assert_eq!(names.len(), ALL.len());
         let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
         assert!(names.iter().all(|name| name.chars().all(plain)), "{names:?}");
+    }
+
+    #[test]
+    fn every_place_of_the_ledger_has_its_column() {
+        for place in crate::ledger::LossPlace::ALL {
+            let name = serde_json::to_value(place).unwrap();
+            let name = format!("lost_at_{}", name.as_str().unwrap().replace('-', "_"));
+            assert!(named(&name).is_some(), "{name}");
+        }
     }
 
     #[test]

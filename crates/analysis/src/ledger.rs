@@ -8,13 +8,12 @@ mod counts;
 mod path;
 mod settle;
 
-use std::collections::BTreeMap;
-
 use vioperf_model::record::{Purpose, TrialRecord};
 use vioperf_model::workload::{Workload, WorkloadKind};
 
-pub use crate::result::{Ledger, Loss, LossPlace};
+pub use crate::result::{Ledger, LedgerTrials, Loss, LossPlace};
 
+use crate::cell::CellTrials;
 use crate::flow::Flow;
 use crate::window::Absent;
 use path::{Backlog, steps};
@@ -71,32 +70,24 @@ fn of_flow(trial: &TrialRecord, flow: &Flow<'_>, backlog: &mut Backlog) -> Resul
     Ok(ledger)
 }
 
-/// The ledgers of a cell's trials, added up.
-#[derive(Debug, Default)]
-pub(crate) struct Totals {
-    sum: Option<Ledger>,
-    absent: BTreeMap<String, u32>,
-}
-
-impl Totals {
-    /// Takes a trial that counts.
-    pub(crate) fn add(&mut self, trial: &TrialRecord, workload: &Workload) {
-        if !is_kept_for(workload.kind) {
-            return;
-        }
-        match of_trial(trial, workload) {
-            Ok(ledger) => self.sum.get_or_insert_default().add(&ledger),
-            Err(reason) => {
-                let trials = self.absent.entry(reason.into_owned()).or_default();
-                *trials = trials.saturating_add(1);
-            }
-        }
+/// The ledgers of a cell's trials: added up, and one by one; nothing where none has one.
+pub(crate) fn gather(trials: &CellTrials) -> Option<(Ledger, LedgerTrials)> {
+    let mut sum: Option<Ledger> = None;
+    for ledger in trials.completed.iter().filter_map(|readings| readings.ledger.as_ref().ok()) {
+        sum.get_or_insert_default().add(ledger);
     }
-
-    /// Of all of them; nothing where none has one.
-    pub(crate) fn gather(&self) -> Option<Ledger> {
-        self.sum.clone()
-    }
+    let sum = sum?;
+    let metric = |read: &dyn Fn(&Ledger) -> f64| {
+        trials.metric_of(|readings| Ok(read(readings.ledger.as_ref().map_err(Clone::clone)?)))
+    };
+    let at = |place| metric(&|ledger: &Ledger| ledger.lost_at(place) as f64);
+    let one_by_one = LedgerTrials {
+        sent: metric(&|ledger| ledger.sent as f64),
+        lost: metric(&|ledger| ledger.lost as f64),
+        places: sum.losses.iter().map(|loss| (loss.place, at(loss.place))).collect(),
+        unaccounted: metric(&|ledger| ledger.unaccounted as f64),
+    };
+    Some((sum, one_by_one))
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ mod datagrams;
 mod diagnose;
 mod flow;
 mod headline;
+mod hops;
 #[cfg(test)]
 mod kinds;
 mod latency;
@@ -21,6 +22,7 @@ mod layers;
 pub mod ledger;
 pub mod machine_look;
 pub mod measure;
+mod ports;
 #[cfg(test)]
 mod properties;
 pub mod provenance;

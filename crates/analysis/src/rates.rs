@@ -10,8 +10,10 @@ use crate::between::{BetweenReading, TcpReading};
 use crate::cores::MachineReading;
 use crate::datagrams::{DatagramReading, percent_of_wire_rate};
 use crate::flow::{Flow, View};
+use crate::hops::{self, FlowHops};
 use crate::latency::{Latency, LatencyReading};
 use crate::layers::LayerReading;
+use crate::ledger::{self, Ledger};
 use crate::measure::{Measure, Unit};
 use crate::rate_search;
 use crate::shapes::Course;
@@ -83,6 +85,10 @@ pub struct TrialReadings {
     pub tap_bytes_per_packet: Reading,
     /// At the receiver's interface.
     pub receiver_bytes_per_packet: Reading,
+    /// Packets along the path, hop by hop, each way.
+    pub hops: Vec<FlowHops>,
+    /// Where every datagram went.
+    pub ledger: Result<Ledger, Absent>,
     /// What became of packets, layer by layer.
     pub layers: LayerReading,
     /// Until the guest's NIC had a carrier.
@@ -203,6 +209,8 @@ impl TrialReadings {
             receiver_bytes_per_packet: one_way(&flows, |flow| {
                 own_interface(&flow.receiver, Way::Received)
             }),
+            hops: hops::of_flows(trial, workload, &flows),
+            ledger: ledger::of_trial(trial, workload),
             layers: LayerReading::of(trial, &flows),
             guest_ready_ms: ready_ms(trial),
             clock_error_percent_of_window: clock_error(trial),

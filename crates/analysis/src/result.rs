@@ -5,6 +5,7 @@
 
 mod counters;
 mod findings;
+mod hops;
 mod ledger;
 mod limits;
 mod loads;
@@ -25,7 +26,8 @@ use crate::measure::Measure;
 
 pub use counters::{Layers, MachineLayers, MovedCounter, PathLayers, PlaceCounters, SocketLayers};
 pub use findings::{Finding, Picture, PictureOrder, Severity, VoidTrial};
-pub use ledger::{Ledger, Loss, LossPlace};
+pub use hops::{Hop, HopPlace, PathHops};
+pub use ledger::{Ledger, LedgerTrials, Loss, LossPlace};
 pub use limits::{Confidence, Fact, Limit};
 pub use loads::{
     BothWays, CurvePoint, DatagramDemand, Datagrams, LatencyAnalysis, Percentile, RateSearch,
@@ -230,6 +232,12 @@ pub struct CellAnalysis {
     /// datagrams, or its counters are missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ledger: Option<Ledger>,
+    /// The same trial by trial.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ledger_trials: Option<LedgerTrials>,
+    /// Packets along the path, hop by hop, each way for itself; of streams over TCP.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub hops: Vec<PathHops>,
     /// What became of packets, layer by layer.
     pub layers: Layers,
     /// Every counter of the layers that moved, party by party.

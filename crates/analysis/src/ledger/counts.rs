@@ -55,16 +55,6 @@ impl<'a> Counts<'a> {
         })
     }
 
-    /// The one tap among the interfaces.
-    pub(super) fn tap(&self) -> Option<&'a str> {
-        let interfaces = self.party.report.samples.last()?.interfaces.as_ref()?;
-        let mut taps = interfaces.keys().filter(|name| name.starts_with("tap"));
-        match (taps.next(), taps.next()) {
-            (Some(tap), None) => Some(tap),
-            _ => None,
-        }
-    }
-
     /// What an interface sends by; nothing where there is none that counts (`noqueue`). The numbers of
     /// the one at the root contain those of what is inside of it.
     pub(super) fn queue(&self, interface: &str) -> Option<Queue> {

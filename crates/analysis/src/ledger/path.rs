@@ -8,6 +8,7 @@ use super::LossPlace;
 use super::counts::{Counts, Queue};
 use super::settle::Step;
 use crate::flow::{Flow, View};
+use crate::ports::port_of;
 use crate::window::Absent;
 
 /// What the host's cores dropped from their backlogs, less what is accounted for already.
@@ -55,13 +56,13 @@ pub(super) fn steps(
             ..Step::default()
         });
     }
-    let port = host.and_then(|host| Some((host, port_of(&host, sender.party.place)?)));
+    let port = host.and_then(|host| Some((host, port_of(host.party, sender.party.place)?)));
     steps.push(match port {
         Some((host, port)) => into_switch(&sender, sends_by, queue, &host, port, backlog),
         None => out_of_machine(&sender, sends_by, queue),
     });
     if let Some(host) = host
-        && let Some(port) = port_of(&host, receiver.party.place)
+        && let Some(port) = port_of(host.party, receiver.party.place)
     {
         out_of_switch(&mut steps, &host, port, backlog);
     }
@@ -79,16 +80,6 @@ fn end_of<'a>(view: &View<'a>, who: &str) -> Result<(Counts<'a>, &'a str), Absen
         return Err(format!("{who}: counters of layers are not in the record").into());
     }
     Ok((Counts::of(party), facts.name.as_str()))
-}
-
-/// The switch's port that a party is on: a lab's ports are called as the endpoints are.
-fn port_of<'a>(host: &Counts<'a>, place: Place) -> Option<&'a str> {
-    match place {
-        Place::Peer => Some("peer"),
-        Place::Second => Some("second"),
-        Place::Guest => host.tap(),
-        Place::Host | Place::Client | Place::Server => None,
-    }
 }
 
 /// From the sender's queueing discipline, or from its socket, to the switch.
@@ -143,7 +134,7 @@ fn out_of_switch(steps: &mut Vec<Step>, host: &Counts<'_>, port: &str, backlog: 
     let queue = host.queue(port);
     let entered = match queue {
         Some(queue) => queue.packets + queue.dropped + queue.queued,
-        None => out.tx_packets + out.tx_dropped,
+        None => out.tx_packets.saturating_add(out.tx_dropped),
     };
     steps.push(Step { passed: Some(entered), else_at: Some(LossPlace::Switch), ..Step::default() });
     if let Some(queue) = queue {

@@ -26,9 +26,8 @@ pub(super) fn settle(ledger: &mut Ledger, steps: &[Step]) {
     let mut differences = Vec::new();
     let mut before = i128::from(ledger.sent);
     for step in steps {
-        let counted: u64 = step.dropped.iter().map(|(_, count)| count).sum();
         step.dropped.iter().for_each(|(place, count)| ledger.add_loss(*place, *count, *count));
-        before -= i128::from(counted);
+        before -= i128::from(dropped(step));
         let Some(passed) = step.passed else { continue };
         let mut missing = u64::try_from(before - i128::from(passed)).unwrap_or(0);
         before = i128::from(passed);
@@ -40,7 +39,9 @@ pub(super) fn settle(ledger: &mut Ledger, steps: &[Step]) {
         differences.extend(step.else_at.map(|place| (place, missing, false)));
     }
     // Never more than was lost: what a step counted more for other packets' sake is the least.
-    let placed = |ledger: &Ledger| ledger.losses.iter().map(|loss| loss.datagrams).sum::<u64>();
+    let placed = |ledger: &Ledger| {
+        ledger.losses.iter().fold(0_u64, |sum, loss| sum.saturating_add(loss.datagrams))
+    };
     differences.sort_by_key(|(_, count, is_counted)| (!is_counted, std::cmp::Reverse(*count)));
     for (place, count, is_counted) in differences {
         let count = count.min(ledger.lost.saturating_sub(placed(ledger)));
@@ -55,12 +56,17 @@ pub(super) fn settle(ledger: &mut Ledger, steps: &[Step]) {
 /// Packets that are not the load's, on the sender's side: by so many more came to the first step that
 /// counts than the load sent. Where the path is full they are dropped as the load's are.
 fn others(sent: u64, steps: &[Step]) -> u64 {
-    let mut dropped = 0;
+    let mut so_far = 0_u64;
     for step in steps {
-        dropped += step.dropped.iter().map(|(_, count)| count).sum::<u64>();
+        so_far = so_far.saturating_add(dropped(step));
         if let Some(passed) = step.passed {
-            return passed.saturating_add(dropped).saturating_sub(sent);
+            return passed.saturating_add(so_far).saturating_sub(sent);
         }
     }
     0
+}
+
+/// By all counters that count every drop of a step.
+fn dropped(step: &Step) -> u64 {
+    step.dropped.iter().fold(0, |sum, (_, count)| sum.saturating_add(*count))
 }

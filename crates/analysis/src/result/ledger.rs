@@ -1,7 +1,11 @@
 //! Where the datagrams of a load went.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::Serialize;
+
+use super::Metric;
 
 /// What became of every datagram of a load, from its first to its last, warm-up included:
 /// `sent` = `received` + what was lost at each place + `unaccounted`.
@@ -24,6 +28,19 @@ pub struct Ledger {
     /// Lost, and no counter tells where. Below zero where counters tell of more than was lost: one
     /// loss was counted twice, or packets of somebody else were.
     pub unaccounted: i64,
+}
+
+/// The ledgers of a cell's trials, one by one.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
+pub struct LedgerTrials {
+    /// Datagrams sent, in a trial.
+    pub sent: Metric,
+    /// Lost.
+    pub lost: Metric,
+    /// Lost at each place; those are left out where no trial lost any.
+    pub places: BTreeMap<LossPlace, Metric>,
+    /// Unaccounted.
+    pub unaccounted: Metric,
 }
 
 /// Datagrams that were lost at a place.
@@ -131,7 +148,7 @@ impl LossPlace {
 impl Ledger {
     /// Lost there.
     pub fn lost_at(&self, place: LossPlace) -> u64 {
-        self.losses.iter().filter(|loss| loss.place == place).map(|loss| loss.datagrams).sum()
+        self.losses.iter().find(|loss| loss.place == place).map_or(0, |loss| loss.datagrams)
     }
 
     /// Of all that were lost, the part that was lost there: 0 to 1; 0 where nothing was lost.

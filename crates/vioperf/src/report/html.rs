@@ -9,6 +9,7 @@ mod limits;
 mod picture;
 mod search;
 mod tables;
+mod wire;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use vioperf_analysis::measure::{Measure, Truth, Unit};
@@ -227,7 +228,7 @@ fn workload_section(workload: &Workload<'_>, number: usize) -> Markup {
             (search::table(workload))
             (ledger::section(&workload.cells))
             (tables::cpu(workload))
-            (tables::wire(workload))
+            (wire::table(workload))
         }
     }
 }

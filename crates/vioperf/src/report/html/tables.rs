@@ -8,14 +8,14 @@ use vioperf_analysis::result::{
 use vioperf_analysis::wording::{capitalised, three_digits};
 use vioperf_model::plan::Plan;
 
-use crate::report::columns::{self, Extra, Place, few, signed};
+use crate::report::columns::{self, Extra, Place, signed};
 use crate::report::text::clean;
 use crate::report::values::{
     self, NO_VALUE, Workload, headline_with_interval, interval, mean, rate_with_interval, whole,
 };
 
 /// A cell of a table: the number, or a dash that tells the reason.
-fn number(metric: &Metric, written: fn(&Metric) -> String) -> Markup {
+pub fn number(metric: &Metric, written: fn(&Metric) -> String) -> Markup {
     match metric.reason() {
         Some(reason) => html! { td.none title=(clean(reason)) { (NO_VALUE) } },
         None => html! { td { (written(metric)) } },
@@ -23,7 +23,7 @@ fn number(metric: &Metric, written: fn(&Metric) -> String) -> Markup {
 }
 
 /// Where a baseline has no such thing.
-fn not_for_baseline() -> Markup {
+pub fn not_for_baseline() -> Markup {
     html! { td.none {} }
 }
 
@@ -324,72 +324,6 @@ fn core_bar(core: &CoreUse) -> Markup {
                 }
             }
             span.core-value { (whole(&core.busy_percent)) }
-        }
-    }
-}
-
-/// What packets looked like, and what was lost.
-pub fn wire(workload: &Workload<'_>) -> Markup {
-    let may_retransmit = workload.measure().may_retransmit;
-    let metrics = workload.cells.iter().flat_map(|cell| {
-        let packets = &cell.bytes_per_packet;
-        let guest = (!cell.is_baseline).then_some([&packets.tap, &cell.guest_ready_ms]);
-        let again = may_retransmit.then_some(&cell.retransmissions.segments);
-        [&packets.sender, &packets.receiver]
-            .into_iter()
-            .chain(again)
-            .chain(guest.into_iter().flatten())
-    });
-    html! {
-        div.scroll {
-            table {
-                caption {
-                    "On the wire. More bytes per packet than the MTU: segmentation was left to a later "
-                    "place, or received packets were merged"
-                }
-                thead {
-                    tr {
-                        th scope="col" rowspan="2" { "path" }
-                        th.group scope="colgroup" colspan="3" { "bytes per packet" }
-                        @if may_retransmit {
-                            th.group scope="colgroup" colspan="2" { "segments sent again" }
-                        }
-                        th scope="col" rowspan="2" { "guest ready, ms" }
-                    }
-                    tr {
-                        th scope="col" { "sender" }
-                        th scope="col" { "tap on the host" }
-                        th scope="col" { "receiver" }
-                        @if may_retransmit {
-                            th scope="col" { "a trial" }
-                            th scope="col" { "per million" }
-                        }
-                    }
-                }
-                tbody { @for cell in &workload.cells { (wire_row(cell)) } }
-            }
-        }
-        (reasons(metrics))
-    }
-}
-
-fn wire_row(cell: &CellAnalysis) -> Markup {
-    let packets = &cell.bytes_per_packet;
-    let again = &cell.retransmissions;
-    let of_guest = |metric: &Metric| {
-        if cell.is_baseline { not_for_baseline() } else { number(metric, whole) }
-    };
-    html! {
-        tr.base[cell.is_baseline] {
-            (path_name(cell))
-            (number(&packets.sender, whole))
-            (of_guest(&packets.tap))
-            (number(&packets.receiver, whole))
-            @if cell.measure().may_retransmit {
-                (number(&again.segments, few))
-                (number(&again.per_million_segments_sent, few))
-            }
-            (of_guest(&cell.guest_ready_ms))
         }
     }
 }
