@@ -41,7 +41,7 @@ impl Planted {
                 continue;
             }
             party.report.load = Some(LoadOutcome {
-                threads: vec![awake(0.3, 0.0)],
+                threads: vec![awake(30, 0)],
                 streams: vec![StreamOutcome { bytes: 1, tcp: Some(calm_connection()) }],
                 ..LoadOutcome::default()
             });
@@ -92,9 +92,10 @@ fn load(party: &mut Party) -> &mut LoadOutcome {
     party.report.load.as_mut().unwrap()
 }
 
-fn awake(on_cpu: f64, waiting: f64) -> LoadThread {
-    let part = |share: f64| (share * 3e9) as u64;
-    LoadThread { lived_ns: part(1.0), on_cpu_ns: part(on_cpu), waiting_ns: Some(part(waiting)) }
+/// A thread's time in percent.
+fn awake(on_cpu: u64, waiting: u64) -> LoadThread {
+    let part = |percent: u64| percent * 3 * SECOND_NS / 100;
+    LoadThread { lived_ns: part(100), on_cpu_ns: part(on_cpu), waiting_ns: Some(part(waiting)) }
 }
 
 fn calm_connection() -> TcpStreamInfo {
@@ -171,7 +172,7 @@ fn a_queue_that_nobody_sees_is_told_by_the_round_trip_while_nobody_is_busy() {
     let mut planted = Planted::calm(WorkloadKind::TcpStream);
     planted.connection().rtt_us = 20_000;
     assert_eq!(planted.first(), Some("shaper"));
-    load(planted.receiver()).threads = vec![awake(0.95, 0.0)];
+    load(planted.receiver()).threads = vec![awake(95, 0)];
     assert_ne!(planted.first(), Some("shaper"));
 }
 
@@ -220,7 +221,7 @@ fn one_socket_for_several_threads_is_told_before_the_receiver() {
     let mut planted = Planted::calm(WorkloadKind::PacketRate).loses_at(LossPlace::ReceiverSocket);
     planted.workload.receivers = Some(Receivers::Shared);
     assert_eq!(planted.first(), Some("receiver-bound"));
-    load(planted.receiver()).threads = vec![awake(0.5, 0.0); 2];
+    load(planted.receiver()).threads = vec![awake(50, 0); 2];
     assert_eq!(planted.first(), Some("receive-lock-contention"));
 }
 
@@ -270,7 +271,7 @@ fn segments_sent_again_are_congestion_only_while_nobody_is_busy() {
     count(planted.sender(), "TcpRetransSegs", 1_000);
     let told = planted.told();
     assert_eq!((told[0].0, told[0].1.confidence), ("congestion-by-loss", Confidence::Certain));
-    load(planted.sender()).threads = vec![awake(0.97, 0.0)];
+    load(planted.sender()).threads = vec![awake(97, 0)];
     assert_eq!(planted.first(), Some("sender-bound"));
 }
 
@@ -298,10 +299,10 @@ fn a_small_mtu_and_missing_offloads_are_told() {
 #[test]
 fn threads_that_never_sleep_are_told_of_either_end() {
     let mut planted = Planted::calm(WorkloadKind::TcpStream);
-    load(planted.sender()).threads = vec![awake(0.2, 0.0), awake(0.96, 0.02)];
+    load(planted.sender()).threads = vec![awake(20, 0), awake(96, 2)];
     assert_eq!(planted.first(), Some("sender-bound"));
     let mut planted = Planted::calm(WorkloadKind::TcpStream);
-    load(planted.receiver()).threads = vec![awake(0.2, 0.7)];
+    load(planted.receiver()).threads = vec![awake(20, 70)];
     assert_eq!(planted.first(), Some("receiver-bound"));
 }
 
@@ -315,7 +316,7 @@ fn a_neighbour_is_told_by_time_that_nobody_of_ours_used() {
             }
         }
     }
-    load(planted.sender()).threads = vec![awake(0.4, 0.5)];
+    load(planted.sender()).threads = vec![awake(40, 50)];
     let told = planted.told();
     assert_eq!((told[0].0, told[0].1.confidence), ("noisy-neighbour", Confidence::Certain));
 }
@@ -380,7 +381,8 @@ fn a_full_wire_is_told_of_cards_that_have_one() {
         let flow = Flow::all(&planted.trial, Purpose::Measured).remove(0);
         Symptoms::of(&planted.trial, &planted.workload, flow).bits_per_second().unwrap()
     };
-    let speed = (arrived / 0.94 / 1e6) as u32;
+    let fills = |mbit: &u32| f64::from(*mbit) * 1e6 * 0.94 >= arrived;
+    let speed = (1..1_000_000).find(fills).unwrap();
     for end in [Place::Peer, Place::Second] {
         let facts = planted.trial.parties.iter_mut().find(|party| party.place == end);
         let facts = facts.unwrap().interface.as_mut().unwrap();
@@ -396,7 +398,7 @@ fn a_cell_is_limited_by_what_most_of_its_trials_show() {
     let workload = Workload::new(WorkloadKind::TcpStream);
     let calm = Planted::calm(WorkloadKind::TcpStream).trial;
     let mut planted = Planted::calm(WorkloadKind::TcpStream);
-    load(planted.sender()).threads = vec![awake(0.97, 0.0)];
+    load(planted.sender()).threads = vec![awake(97, 0)];
     let of = |trials: &[&TrialRecord]| {
         let mut signs = Signs::default();
         trials.iter().for_each(|trial| signs.add(trial, &workload));
