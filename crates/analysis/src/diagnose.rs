@@ -3,6 +3,7 @@
 mod budget;
 mod clocks;
 mod dips;
+mod direction;
 mod disagreement;
 mod disturbed;
 mod emulation;
@@ -19,6 +20,7 @@ mod machine_busy;
 mod never_measured;
 mod not_sent;
 mod outliers;
+mod power_states;
 mod rate_search;
 mod records;
 mod resumed;
@@ -84,6 +86,8 @@ const RULES: &[Rule] = &[
     not_sent::check,
     rate_search::check,
     limits_of_cells::check,
+    direction::check,
+    power_states::check,
     link_speed::check,
 ];
 

@@ -79,6 +79,10 @@ pub struct LeftOut {
     pub reason: String,
 }
 
+/// The setting of a host ([`HostFacts::settings`]) that names the idle state which its cores take longest
+/// to come back from (`C6, 133 µs`).
+pub const DEEPEST_IDLE_STATE: &str = "deepest idle state";
+
 /// The host, as far as it matters to the numbers.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HostFacts {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use vioperf_model::record::HostFacts;
+use vioperf_model::record::{DEEPEST_IDLE_STATE, HostFacts};
 
 /// Settings that move numbers: what each is called, and its file.
 const SETTINGS: &[(&str, &str)] = &[
@@ -42,6 +42,7 @@ pub fn host_facts(root: &Path) -> HostFacts {
         let value = text(&format!("{MITIGATIONS}/{name}"));
         settings.insert(format!("mitigation {name}"), value.trim().to_owned());
     }
+    settings.extend(deepest_idle_state(root).map(|state| (DEEPEST_IDLE_STATE.to_owned(), state)));
     HostFacts {
         name: text("proc/sys/kernel/hostname").trim().to_owned(),
         os: os_name(&text("etc/os-release")),
@@ -57,6 +58,22 @@ pub fn host_facts(root: &Path) -> HostFacts {
             .unwrap_or_default(),
         settings,
     }
+}
+
+/// The idle state that core 0 takes longest to come back from, of those that are not switched off
+/// (Documentation/admin-guide/pm/cpuidle.rst): `C6, 133 µs`.
+fn deepest_idle_state(root: &Path) -> Option<String> {
+    let states = fs::read_dir(root.join("sys/devices/system/cpu/cpu0/cpuidle")).ok()?;
+    let read = |state: &Path, file: &str| {
+        let text = fs::read_to_string(state.join(file)).ok()?;
+        Some(text.trim().to_owned())
+    };
+    let states = states.flatten().map(|state| state.path());
+    let used = states.filter(|state| read(state, "disable").as_deref() != Some("1"));
+    let latencies =
+        used.filter_map(|state| Some((read(&state, "latency")?.parse::<u64>().ok()?, state)));
+    let (us, state) = latencies.max_by_key(|(us, _)| *us)?;
+    Some(format!("{}, {us} µs", read(&state, "name")?))
 }
 
 fn field<'a>(text: &'a str, name: &str, separator: char) -> Option<&'a str> {
@@ -94,7 +111,19 @@ mod tests {
         write("proc/meminfo", "MemTotal:       1024 kB\nMemFree: 1 kB\n");
         write("proc/loadavg", "0.25 0.10 0.05 1/100 1234\n");
         write("sys/devices/system/cpu/vulnerabilities/meltdown", "Not affected\n");
+        let idle = "sys/devices/system/cpu/cpu0/cpuidle";
+        for (state, name, us, disabled) in [
+            ("state0", "POLL", "0", "0"),
+            ("state1", "C1", "2", "0"),
+            ("state2", "C6", "133", "0"),
+            ("state3", "C8", "400", "1"),
+        ] {
+            write(&format!("{idle}/{state}/name"), &format!("{name}\n"));
+            write(&format!("{idle}/{state}/latency"), &format!("{us}\n"));
+            write(&format!("{idle}/{state}/disable"), &format!("{disabled}\n"));
+        }
         let facts = host_facts(folder.path());
+        assert_eq!(facts.settings[DEEPEST_IDLE_STATE], "C6, 133 µs");
         assert_eq!((facts.os.as_str(), facts.cpu_model.as_str()), ("An OS 12", "A CPU"));
         assert_eq!((facts.cores, facts.memory_bytes), (2, 1 << 20));
         assert_eq!(facts.settings["mitigation meltdown"], "Not affected");
