@@ -12,7 +12,7 @@ pub mod hypervisor;
 pub mod lab_stage;
 pub mod node_link;
 pub mod placement;
-mod rest;
+pub mod rest;
 pub mod schedule;
 pub mod search;
 pub mod trial;

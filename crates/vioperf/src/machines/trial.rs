@@ -11,6 +11,7 @@ use vioperf_model::workload::{Direction, Workload};
 
 use super::live::{EndNow, Live};
 use crate::conductor::node_link::{NodeError, NodeLink, monotonic_ns, time_span};
+use crate::conductor::rest::await_rest;
 use crate::conductor::trial::{Side, prepare};
 use crate::interrupt::{Interrupt, Urgency};
 
@@ -58,6 +59,24 @@ struct Player<'a> {
     gone: bool,
 }
 
+impl Player<'_> {
+    /// Has it do something, as long as it is there.
+    fn tell(
+        &mut self,
+        patience: &Interrupt,
+        fault: &mut Option<NodeError>,
+        ask: impl FnOnce(&mut NodeLink) -> Result<(), NodeError>,
+    ) {
+        self.end.link.set_interrupt(patience);
+        if !self.gone
+            && let Err(error) = ask(&mut self.end.link)
+        {
+            self.gone = true;
+            fault.get_or_insert(error);
+        }
+    }
+}
+
 /// Takes both ends through one load; each second `tell` gets a line about it. The receiver goes on for
 /// the time of `drain` after the sender has stopped.
 pub fn conduct(
@@ -76,19 +95,20 @@ pub fn conduct(
     let (timeline, mut fault) = watch(&mut players, workload, interrupt, tell);
     // What was measured is fetched even when the user wants the end; a further signal ends that too.
     let patience = interrupt.forgetting();
-    for (number, player) in players.iter_mut().enumerate() {
-        player.end.link.set_interrupt(&patience);
-        if !player.gone
-            && let Err(error) = player.end.link.stop()
-        {
-            player.gone = true;
-            fault.get_or_insert(error);
-        }
-        if number == 0 {
-            // The sender is the first.
-            patience.sleep_until(Instant::now() + drain, Urgency::Now);
-        }
+    let [sender, receiver] = &mut players;
+    sender.tell(&patience, &mut fault, NodeLink::stop);
+    if drain.is_zero() {
+        receiver.tell(&patience, &mut fault, |link| {
+            match await_rest(link, workload, &patience) {
+                // What was measured is fetched all the same.
+                Err(NodeError::Interrupted) => Ok(()),
+                outcome => outcome,
+            }
+        });
+    } else {
+        patience.sleep_until(Instant::now() + drain, Urgency::Now);
     }
+    receiver.tell(&patience, &mut fault, NodeLink::stop);
     let parties = players.map(|player| player.into_party(&mut fault));
     Conducted { timeline: Some(timeline), parties: parties.into(), fault }
 }
