@@ -29,9 +29,8 @@ fn is_told(plant: &str) {
 }
 
 #[test]
-fn a_token_bucket_at_the_sender() {
+fn a_token_bucket() {
     is_told("tbf-at-sender-tcp");
-    is_told("tbf-at-sender-udp");
 }
 
 #[test]
@@ -40,7 +39,32 @@ fn a_receive_buffer_that_is_too_small() {
 }
 
 #[test]
-fn clean_paths() {
+fn a_firewall_that_drops() {
+    is_told("firewall-drops-at-random");
+}
+
+#[test]
+fn lost_segments() {
+    is_told("loss-1-percent-tcp");
+}
+
+#[test]
+fn a_narrow_hop() {
+    is_told("mtu-1280-in-the-middle");
+}
+
+#[test]
+fn missing_offloads() {
+    is_told("offload-of-segments-off");
+}
+
+#[test]
+fn a_small_window() {
+    is_told("window-by-option");
+}
+
+#[test]
+fn nothing_false_of_what_asks_for_little() {
     is_told("clean-udp-rate");
-    is_told("clean-tcp-1");
+    is_told("clean-open-loop");
 }

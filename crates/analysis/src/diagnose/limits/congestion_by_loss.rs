@@ -1,6 +1,6 @@
 //! TCP goes no faster as it takes losses for congestion.
 
-use super::symptoms::Symptoms;
+use super::symptoms::{End, Symptoms};
 use super::{Rule, Sign};
 use crate::result::Confidence;
 use crate::wording;
@@ -17,6 +17,8 @@ const SENT_AGAIN: f64 = 0.000_2;
 const OTHERWISE_LIMITED: f64 = 0.4;
 /// How busy threads may be, in percent: one that is full does not wait for a window.
 const FULL_PERCENT: f64 = 85.0;
+/// How long a thread may wait for a core, in percent: who does is slow by that.
+const WAITING_PERCENT: f64 = 15.0;
 
 fn check(symptoms: &Symptoms<'_>) -> Option<Sign> {
     let [again, sent] = symptoms.sent_again().filter(|[_, sent]| *sent > 0.0)?;
@@ -40,8 +42,10 @@ fn check(symptoms: &Symptoms<'_>) -> Option<Sign> {
             .min()
             .map(|least| sender.setting("smallest congestion window", format!("{least} segments"))),
     );
-    let confidence =
-        if busiest < FULL_PERCENT { Confidence::Certain } else { Confidence::Possible };
+    let waits = symptoms.ends().into_iter().filter_map(End::threads);
+    let waits = waits.map(|threads| threads.waiting).fold(0.0, f64::max);
+    let is_free = busiest < FULL_PERCENT && waits < WAITING_PERCENT;
+    let confidence = if is_free { Confidence::Certain } else { Confidence::Possible };
     let advice = "Find where segments are lost (counters of drops at every interface, queue and switch on the way). Where the loss \
                   cannot be mended, bbr does not take it for congestion (sysctl -w net.ipv4.tcp_congestion_control=bbr), and more \
                   streams share it.";

@@ -12,6 +12,8 @@ pub(super) const RULE: Rule = Rule {
 
 /// Ethernet's MTU in bytes (RFC 894).
 const ETHERNET: u32 = 1_500;
+/// Part of what it could be up to which it matters: the rest is a few percent of the headers' cost.
+const SMALL: f64 = 0.9;
 /// Part of its time that a thread of the load is awake from which packets cost what there is, in percent.
 const FULL_PERCENT: f64 = 85.0;
 
@@ -24,7 +26,7 @@ fn check(symptoms: &Symptoms<'_>) -> Option<Sign> {
         .min()?;
     // What is smaller than the sender's own is smaller on the way.
     let own = sender.interface().map_or(ETHERNET, |facts| facts.mtu);
-    if path >= own.max(ETHERNET) {
+    if f64::from(path) >= SMALL * f64::from(own.max(ETHERNET)) {
         return None;
     }
     let mut evidence = vec![sender.setting("MTU of the path (tcpi_pmtu)", format!("{path} bytes"))];

@@ -11,6 +11,8 @@ pub(super) const RULE: Rule = Rule {
     check,
 };
 
+/// Part of what is lost that it dropped, where an interface counts it as well: veth's sender does.
+const MOST: f64 = 0.5;
 /// Part of what is sent that is dropped there from which it is what limits, where no ledger tells.
 const DROPPED: f64 = 0.001;
 
@@ -23,8 +25,15 @@ fn check(symptoms: &Symptoms<'_>) -> Option<Sign> {
     let fact = end.counter("softnet_stat dropped (second column)", format!("{dropped:.0}"));
     let mut evidence = vec![fact];
     match &symptoms.ledger {
-        Some(_) => evidence.extend(
-            symptoms.mostly_lost_at(&[LossPlace::HostBacklog, LossPlace::ReceiverBacklog])?,
+        Some(ledger) => evidence.extend(
+            symptoms
+                .mostly_lost_at(&[LossPlace::HostBacklog, LossPlace::ReceiverBacklog])
+                .or_else(|| {
+                    let is_most = dropped >= MOST * ledger.lost as f64;
+                    symptoms
+                        .mostly_lost_at(&[LossPlace::SenderInterface, LossPlace::Port])
+                        .filter(|_| is_most)
+                })?,
         ),
         None => {
             let sent = symptoms

@@ -279,7 +279,17 @@ fn segments_sent_again_are_congestion_only_while_nobody_is_busy() {
 fn a_small_mtu_and_missing_offloads_are_told() {
     let mut planted = Planted::calm(WorkloadKind::TcpStream);
     planted.connection().path_mtu_bytes = 1_280;
-    assert!(planted.told().iter().any(|(name, _)| *name == "mtu-small"));
+    let confidence = |planted: &mut Planted| {
+        let told = planted.told().into_iter().find(|(name, _)| *name == "mtu-small")?;
+        Some(told.1.confidence)
+    };
+    assert_eq!(confidence(&mut planted), Some(Confidence::Likely), "nobody is short of time");
+    load(planted.sender()).threads = vec![awake(96, 0)];
+    assert_eq!(confidence(&mut planted), Some(Confidence::Certain));
+    planted.connection().path_mtu_bytes = 1_500;
+    assert_eq!(confidence(&mut planted), None);
+    planted.sender().interface.as_mut().unwrap().mtu = 9_000;
+    assert_eq!(confidence(&mut planted), Some(Confidence::Certain), "a hop on the way is smaller");
     let mut planted = Planted::calm(WorkloadKind::TcpStream);
     let facts = planted.sender().interface.as_mut().unwrap();
     facts.offloads = [("tx-tcp-segmentation", false), ("tx-generic-segmentation", false)]
@@ -307,6 +317,22 @@ fn threads_that_never_sleep_are_told_of_either_end() {
 }
 
 #[test]
+fn a_backlog_is_told_where_veth_counts_its_drops_too() {
+    let drops = |planted: &mut Planted, dropped: u32| {
+        let core = |dropped| Some(vec![SoftnetCore { dropped, ..SoftnetCore::default() }]);
+        for party in &mut planted.trial.parties {
+            party.report.layers[0].softnet = core(0);
+            party.report.layers[1].softnet = core(dropped);
+        }
+    };
+    let mut planted = Planted::calm(WorkloadKind::PacketRate).loses_at(LossPlace::SenderInterface);
+    drops(&mut planted, 100);
+    assert_eq!(planted.first(), Some("ring-full"));
+    drops(&mut planted, 2_999);
+    assert_eq!(planted.first(), Some("softnet-backlog-full"));
+}
+
+#[test]
 fn a_neighbour_is_told_by_time_that_nobody_of_ours_used() {
     let mut planted = Planted::calm(WorkloadKind::TcpStream);
     for party in &mut planted.trial.parties {
@@ -316,6 +342,8 @@ fn a_neighbour_is_told_by_time_that_nobody_of_ours_used() {
             }
         }
     }
+    load(planted.sender()).threads = vec![awake(40, 0)];
+    assert!(planted.told().iter().all(|(name, _)| *name != "noisy-neighbour"), "nobody waits");
     load(planted.sender()).threads = vec![awake(40, 50)];
     let told = planted.told();
     assert_eq!((told[0].0, told[0].1.confidence), ("noisy-neighbour", Confidence::Certain));
