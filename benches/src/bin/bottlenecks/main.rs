@@ -2,6 +2,7 @@
 //! What is planted is the table of `vioperf-plants`; `docs/diagnosis.md` shows what came of it.
 
 mod matrix;
+mod neighbours;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,16 +15,17 @@ use vioperf_plants::plant::Plant;
 use vioperf_plants::plants;
 use vioperf_plants::trial::reported;
 
-use crate::matrix::{Tried, page};
+use crate::matrix::{Told, Tried, page};
+use crate::neighbours::are_busy;
 
 /// Plants bottlenecks, one at a time, and looks which vioperf tells first.
 #[derive(Debug, Parser)]
 struct Arguments {
     /// How often each plant is tried.
-    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=100))]
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=100))]
     tries: u16,
     /// How often each control is, in which nothing is planted.
-    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=1000))]
     control_tries: u16,
     /// Plants to try, by the start of their names; all where absent.
     #[arg(long, value_delimiter = ',')]
@@ -96,6 +98,7 @@ fn tried(plant: &Plant, arguments: &Arguments, vioperf: &Path, folder: &Path) ->
     let mut tried = Tried { plant: *plant, told: Vec::new(), trouble: None };
     for number in 1..=tries {
         let folder = folder.join(format!("{}-{number}", plant.name));
+        let busy_before = !arguments.again && are_busy();
         let told = if arguments.again {
             reported(vioperf, &folder.join("run"))
         } else {
@@ -105,14 +108,13 @@ fn tried(plant: &Plant, arguments: &Arguments, vioperf: &Path, folder: &Path) ->
         };
         match told {
             Ok(told) => {
-                let first = told.first().to_owned();
-                let verdict = if plant.is_right(&first) { "right" } else { "NOT RIGHT" };
+                let beside_others = busy_before || (!arguments.again && are_busy());
+                let told_first = Told { first: told.first().to_owned(), beside_others };
+                let is_right = told_first.is_right(plant);
+                let verdict = if is_right { "right" } else { "NOT RIGHT" };
                 let all = told.rules.join(", ");
-                eprintln!(
-                    "{} {number}/{tries}: {verdict}: {first} [{all}] {}",
-                    plant.name, told.title
-                );
-                tried.told.push(first);
+                eprintln!("{} {number}/{tries}: {verdict}: {} [{all}]", plant.name, told.first());
+                tried.told.push(told_first);
             }
             Err(error) => {
                 eprintln!("{} {number}/{tries}: {error:#}", plant.name);

@@ -16,17 +16,32 @@ const MOST_FALSE_PERCENT: f64 = 2.0;
 const BEGIN: &str = "<!-- planted: written by `make bottlenecks` -->";
 const END: &str = "<!-- planted ends -->";
 
-/// A plant, and what was told first of each trial.
+/// What was told first of one try.
+pub struct Told {
+    pub first: String,
+    /// Other programs kept the machine busy when it began or ended.
+    pub beside_others: bool,
+}
+
+impl Told {
+    /// Of a control beside other programs they are what may be told, too: that is what they do.
+    pub fn is_right(&self, plant: &Plant) -> bool {
+        let others = plant.is_control() && self.beside_others && self.first == "noisy-neighbour";
+        others || plant.is_right(&self.first)
+    }
+}
+
+/// A plant, and what was told first of each try.
 pub struct Tried {
     pub plant: Plant,
-    pub told: Vec<String>,
+    pub told: Vec<Told>,
     /// Why it could not be tried, the last time.
     pub trouble: Option<String>,
 }
 
 impl Tried {
     fn right(&self) -> usize {
-        self.told.iter().filter(|told| self.plant.is_right(told)).count()
+        self.told.iter().filter(|told| told.is_right(&self.plant)).count()
     }
 }
 
@@ -60,6 +75,15 @@ pub fn page(all: &[Tried], took: Duration) -> String {
         took.as_secs_f64() / 60.0,
         machine(),
     );
+    let beside = all.iter().flat_map(|tried| &tried.told).filter(|told| told.beside_others).count();
+    if beside > 0 {
+        let _ = writeln!(
+            text,
+            "Other programs kept the machine busy at {beside} of these {} tries; where they did, noisy-neighbour is \
+             not false of a control.\n",
+            planted + controls,
+        );
+    }
     text.push_str("Planted (down) against told first (across); how many tries:\n\n");
     text.push_str(&confusion(all));
     text.push_str("\nEach plant:\n\n| plant | what is planted | right | told first |\n");
@@ -80,12 +104,14 @@ pub fn page(all: &[Tried], took: Duration) -> String {
 }
 
 fn told(tried: &Tried) -> String {
-    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-    tried.told.iter().for_each(|told| *counts.entry(told).or_default() += 1);
+    let mut counts: BTreeMap<(&str, bool), usize> = BTreeMap::new();
+    for told in &tried.told {
+        *counts.entry((&told.first, told.is_right(&tried.plant))).or_default() += 1;
+    }
     let mut parts: Vec<String> = counts
         .iter()
-        .map(|(told, count)| {
-            let mark = if tried.plant.is_right(told) { "" } else { "**" };
+        .map(|((told, is_right), count)| {
+            let mark = if *is_right { "" } else { "**" };
             format!("{mark}{told}{mark} {count}×")
         })
         .collect();
@@ -102,8 +128,8 @@ fn confusion(all: &[Tried]) -> String {
             if tried.plant.is_control() { tried.plant.name } else { tried.plant.right[0] };
         let row = rows.entry((tried.plant.is_control(), expected)).or_default();
         for told in &tried.told {
-            columns.insert(told);
-            *row.entry(told).or_default() += 1;
+            columns.insert(&told.first);
+            *row.entry(&told.first).or_default() += 1;
         }
     }
     let mut text =
@@ -151,7 +177,8 @@ mod tests {
     use vioperf_plants::plants::named;
 
     fn tried(name: &str, told: &[&str]) -> Tried {
-        let told = told.iter().map(|&rule| rule.to_owned()).collect();
+        let told = told.iter().map(|&rule| Told { first: rule.to_owned(), beside_others: false });
+        let told = told.collect();
         Tried { plant: named(name).unwrap(), told, trouble: None }
     }
 
@@ -168,5 +195,9 @@ mod tests {
         assert!(text.contains("**mtu-small** 1×"), "{text}");
         assert!(holds(&all[1..]));
         assert!(!holds(&[tried("clean-udp-rate", &["shaper"])]));
+        let mut beside = tried("clean-tcp-1", &["noisy-neighbour"]);
+        assert!(!holds(std::slice::from_ref(&beside)));
+        beside.told[0].beside_others = true;
+        assert!(holds(&[beside]));
     }
 }
