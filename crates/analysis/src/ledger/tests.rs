@@ -1,5 +1,13 @@
+use vioperf_model::plan::Cell;
+use vioperf_model::record::Place;
+use vioperf_model::sample::{
+    InterfaceCounters, LayerCounters, LoadCounters, QdiscCounters, Sample, SoftnetCore,
+};
+use vioperf_model::workload::Direction;
+
 use super::settle::Step;
 use super::*;
+use crate::testing::Synthetic;
 
 fn lost(sent: u64, lost: u64) -> Ledger {
     Ledger { sent, lost, received: sent - lost, ..Ledger::default() }
@@ -96,4 +104,139 @@ fn places_are_listed_in_the_order_of_the_path() {
     titles.sort_unstable();
     titles.dedup();
     assert_eq!(titles.len(), LossPlace::ALL.len());
+}
+
+/// Two readings of a layer's counters: nothing, and then what is given.
+fn layers(
+    qdisc: Option<(&str, u32, u32)>,
+    backlog_dropped: u32,
+    protocols: &[(&str, u64)],
+) -> Vec<LayerCounters> {
+    let at = |times: u32| LayerCounters {
+        monotonic_ns: u64::from(times + 1) * 1_000_000_000,
+        softnet: Some(vec![SoftnetCore {
+            dropped: times * backlog_dropped,
+            ..SoftnetCore::default()
+        }]),
+        qdiscs: Some(
+            qdisc
+                .map(|(interface, packets, drops)| QdiscCounters {
+                    interface: interface.into(),
+                    kind: "pfifo_fast".into(),
+                    parent: "root".into(),
+                    packets: times * packets,
+                    drops: times * drops,
+                    ..QdiscCounters::default()
+                })
+                .into_iter()
+                .collect(),
+        ),
+        protocols: Some(
+            protocols
+                .iter()
+                .map(|(name, count)| ((*name).into(), u64::from(times) * count))
+                .collect(),
+        ),
+        ..LayerCounters::default()
+    };
+    vec![at(0), at(1)]
+}
+
+/// Two samples: nothing, and then what is given.
+fn samples(datagrams: Option<u64>, interfaces: &[(&str, [u64; 4])]) -> Vec<Sample> {
+    let at = |times: u64| Sample {
+        load: datagrams.map(|datagrams| LoadCounters {
+            datagrams: Some(times * datagrams),
+            ..LoadCounters::default()
+        }),
+        interfaces: Some(
+            interfaces
+                .iter()
+                .map(|(name, [rx, rx_dropped, tx, tx_dropped])| {
+                    let counters = InterfaceCounters {
+                        rx_packets: times * rx,
+                        rx_dropped: times * rx_dropped,
+                        tx_packets: times * tx,
+                        tx_dropped: times * tx_dropped,
+                        ..InterfaceCounters::default()
+                    };
+                    ((*name).to_owned(), counters)
+                })
+                .collect(),
+        ),
+        ..Sample::default()
+    };
+    vec![at(0), at(1)]
+}
+
+/// 10 000 datagrams to a guest and three words behind them: 100 are lost to a backlog on the way to the
+/// bridge, 400 there, 2000 in the tap's queue, 50 in the card, 30 by a filter, 20 in the socket.
+fn to_a_guest() -> (TrialRecord, Workload) {
+    let run = Synthetic::of_kind(WorkloadKind::PacketRate);
+    let is_meant =
+        |cell: &&Cell| cell.nic.is_some() && cell.workload.direction == Direction::ToGuest;
+    let cell = run.run.plan.cells.iter().find(is_meant).unwrap();
+    let mut trial = run.trials.iter().find(|trial| trial.cell == cell.id).unwrap().clone();
+    for party in &mut trial.parties {
+        let name = party.interface.as_ref().map_or("", |facts| facts.name.as_str());
+        let (samples, layers) = match party.place {
+            Place::Peer => (
+                samples(Some(10_000), &[(name, [0, 0, 9_903, 100])]),
+                layers(None, 0, &[("UdpOutDatagrams", 9_903)]),
+            ),
+            Place::Host => (
+                samples(None, &[("peer", [9_903, 0, 0, 0]), ("tap3", [0, 0, 7_503, 2_000])]),
+                layers(Some(("tap3", 9_503, 0)), 100, &[]),
+            ),
+            _ => {
+                let protocols = [
+                    ("IpInReceives", 7_453),
+                    ("IpInDelivers", 7_423),
+                    ("UdpRcvbufErrors", 20),
+                    ("UdpInErrors", 20),
+                    ("UdpInDatagrams", 7_403),
+                ];
+                (samples(Some(7_400), &[(name, [7_453, 50, 0, 0])]), layers(None, 0, &protocols))
+            }
+        };
+        party.report.samples = samples;
+        party.report.layers = layers;
+        if let Some(load) = &mut party.report.load {
+            load.datagrams = None;
+        }
+    }
+    (trial, cell.workload.clone())
+}
+
+#[test]
+fn a_trial_is_followed_from_socket_to_socket() {
+    let (trial, workload) = to_a_guest();
+    let ledger = of_trial(&trial, &workload).unwrap();
+    let expected = [
+        (LossPlace::HostBacklog, 100, 100),
+        (LossPlace::Switch, 400, 0),
+        (LossPlace::TapQueue, 2_000, 2_000),
+        (LossPlace::ReceiverInterface, 50, 50),
+        (LossPlace::ReceiverFilter, 30, 0),
+        (LossPlace::ReceiverSocket, 20, 20),
+    ];
+    assert_eq!(losses(&ledger), expected);
+    assert_eq!((ledger.sent, ledger.received, ledger.unaccounted), (10_000, 7_400, 0));
+    assert_eq!(ledger.trials, 1);
+}
+
+#[test]
+fn what_has_no_ledger_says_why() {
+    let (trial, workload) = to_a_guest();
+    let of = |trial: &TrialRecord, workload: &Workload| of_trial(trial, workload).unwrap_err();
+    let tcp = Workload { kind: WorkloadKind::TcpStream, ..workload.clone() };
+    assert!(of(&trial, &tcp).contains("not one of datagrams"));
+    let cut_late = Workload { segmentation: true, ..workload.clone() };
+    assert!(of(&trial, &cut_late).contains("segmentation"));
+    let mut without = trial.clone();
+    without.parties.iter_mut().for_each(|party| party.report.layers.clear());
+    assert!(of(&without, &workload).contains("layers"));
+    let mut without = trial;
+    without.parties.retain(|party| party.place != Place::Guest);
+    assert!(of(&without, &workload).contains("receiver"));
 }
