@@ -4,7 +4,6 @@ use std::any::Any;
 use std::fs::File;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
-use std::process::{Child, Command};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -54,16 +53,6 @@ pub struct Testbed {
     client_group: Option<File>,
     /// Where the server's are.
     server_group: Option<File>,
-}
-
-/// A process that ends with this value.
-struct Kept(Child);
-
-impl Drop for Kept {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }
 
 /// One of the two machines.
@@ -164,16 +153,6 @@ impl Testbed {
     /// Keeps something until the testbed goes.
     pub fn keep(&mut self, thing: impl Any) {
         self.kept.push(Box::new(thing));
-    }
-
-    /// Starts a program that ends with the testbed.
-    ///
-    /// # Errors
-    /// Where it cannot be started.
-    pub fn keep_running(&mut self, command: &mut Command) -> Result<()> {
-        let started = command.spawn().with_context(|| format!("cannot start {command:?}"))?;
-        self.keep(Kept(started));
-        Ok(())
     }
 
     /// The processes of an end are to be put into a control group: a file `cgroup.procs`.
