@@ -9,6 +9,7 @@ mod disturbed;
 mod emulation;
 mod frequency;
 mod frequency_within;
+mod impossible_times;
 mod left_out;
 pub(crate) mod limits;
 mod limits_of_cells;
@@ -80,6 +81,7 @@ const RULES: &[Rule] = &[
     stolen::check,
     disturbed::check,
     clocks::check,
+    impossible_times::check,
     disagreement::check,
     loss::check,
     timeouts::check,

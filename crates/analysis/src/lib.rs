@@ -15,6 +15,7 @@ mod diagnose;
 mod flow;
 mod headline;
 mod hops;
+mod impossible_times;
 #[cfg(test)]
 mod kinds;
 mod latency;

@@ -11,6 +11,7 @@ use crate::cores::MachineReading;
 use crate::datagrams::{DatagramReading, percent_of_wire_rate};
 use crate::flow::{Flow, View};
 use crate::hops::{self, FlowHops};
+use crate::impossible_times;
 use crate::latency::{Latency, LatencyReading};
 use crate::layers::LayerReading;
 use crate::ledger::{self, Ledger};
@@ -100,6 +101,8 @@ pub struct TrialReadings {
     /// How fast it moved over the window, in the unit that the load is measured by; absent where the
     /// samples are too few, and of a search.
     pub course: Option<Course>,
+    /// What of its times cannot be, for a person.
+    pub impossible_times: Option<String>,
     /// Why a load ended before it was told to.
     pub ended_early: Option<String>,
     /// What was due but not sent, of a load that counts it.
@@ -219,6 +222,7 @@ impl TrialReadings {
                 &host,
                 &host_cores.charged_percent_of_core,
             ),
+            impossible_times: impossible_times::of_trial(trial),
             ended_early: trial.parties.iter().find_map(|party| {
                 party.report.load.as_ref().and_then(|load| load.ended_early.clone())
             }),
