@@ -23,8 +23,10 @@ pub(super) struct Backlog {
 }
 
 impl Backlog {
+    /// Without a host that is seen, of the first party: it matters where both are on its machine.
     pub(super) fn of(trial: &TrialRecord) -> Self {
         let host = trial.parties.iter().find(|party| party.place == Place::Host);
+        let host = host.or(trial.parties.first());
         Self { of_host: host.and_then(|host| Counts::of(host).backlog_dropped()).unwrap_or(0) }
     }
 
@@ -59,7 +61,7 @@ pub(super) fn steps(
     let port = host.and_then(|host| Some((host, port_of(host.party, sender.party.place)?)));
     steps.push(match port {
         Some((host, port)) => into_switch(&sender, sends_by, queue, &host, port, backlog),
-        None => out_of_machine(&sender, sends_by, queue),
+        None => out_of_machine(&sender, sends_by, queue, backlog),
     });
     if let Some(host) = host
         && let Some(port) = port_of(host.party, receiver.party.place)
@@ -115,10 +117,21 @@ fn into_switch(
 }
 
 /// To the sender's interface, where nothing is seen behind it.
-fn out_of_machine(sender: &Counts<'_>, sends_by: &str, queue: Option<Queue>) -> Step {
+fn out_of_machine(
+    sender: &Counts<'_>,
+    sends_by: &str,
+    queue: Option<Queue>,
+    backlog: &mut Backlog,
+) -> Step {
     let own = sender.interface(sends_by);
+    let dropped = own.map_or(0, |own| own.tx_dropped);
+    let driver = sender.party.interface.as_ref().and_then(|facts| facts.driver.as_deref());
     Step {
-        dropped: vec![(LossPlace::SenderInterface, own.map_or(0, |own| own.tx_dropped))],
+        dropped: match driver {
+            // The other end is another namespace of the same machine.
+            Some("veth") => backlog.crossing(dropped, LossPlace::SenderInterface),
+            _ => vec![(LossPlace::SenderInterface, dropped)],
+        },
         // Drivers count a packet as sent when the card has told so, or later: of what has left the
         // queueing discipline it is not known then.
         passed: own.map(|own| own.tx_packets).filter(|_| queue.is_none()),
