@@ -86,7 +86,7 @@ mod tests {
         for core in
             lost.parties[1].report.samples.iter_mut().flat_map(|s| s.cores.iter_mut().flatten())
         {
-            core.idle /= 2;
+            core.idle = 0;
         }
         assert!(of_trial(&lost).unwrap().contains("core 0 was told of for"));
         let mut backwards = sound();
