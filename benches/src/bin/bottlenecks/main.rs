@@ -16,7 +16,7 @@ use vioperf_plants::plants;
 use vioperf_plants::trial::reported;
 
 use crate::matrix::{Told, Tried, page};
-use crate::neighbours::are_busy;
+use crate::neighbours::{are_busy, were_busy};
 
 /// Plants bottlenecks, one at a time, and looks which vioperf tells first.
 #[derive(Debug, Parser)]
@@ -108,7 +108,11 @@ fn tried(plant: &Plant, arguments: &Arguments, vioperf: &Path, folder: &Path) ->
         };
         match told {
             Ok(told) => {
-                let beside_others = busy_before || (!arguments.again && are_busy());
+                let beside_others = if arguments.again {
+                    were_busy(&told.report)
+                } else {
+                    busy_before || are_busy()
+                };
                 let told_first = Told { first: told.first().to_owned(), beside_others };
                 let is_right = told_first.is_right(plant);
                 let verdict = if is_right { "right" } else { "NOT RIGHT" };

@@ -4,6 +4,8 @@ use std::fs;
 use std::thread::sleep;
 use std::time::Duration;
 
+use serde_json::Value;
+
 /// Over so long it is looked.
 const LOOK: Duration = Duration::from_millis(250);
 /// Part of all cores' time from which a machine is not quiet.
@@ -16,6 +18,13 @@ pub fn are_busy() -> bool {
     let (Some([idle, all]), Some([idle_now, all_now])) = (before, times()) else { return false };
     let passed = all_now.saturating_sub(all);
     passed > 0 && 1.0 - idle_now.saturating_sub(idle) as f64 / passed as f64 >= BUSY
+}
+
+/// The same of a kept run, from what vioperf saw before it began.
+pub fn were_busy(report: &Value) -> bool {
+    let Some(cores) = report["run"]["machine_before"]["cores"].as_array() else { return false };
+    let busy: f64 = cores.iter().filter_map(|core| core["busy_percent"].as_f64()).sum();
+    busy >= BUSY * 100.0 * cores.len() as f64
 }
 
 /// Ticks of all cores: idle, and all.
