@@ -28,7 +28,7 @@ fn check(symptoms: &Symptoms<'_>) -> Option<Sign> {
 fn sign(symptoms: &Symptoms<'_>, end: &End<'_>) -> Option<Sign> {
     let foreign = symptoms.foreign_percent(end).filter(|foreign| *foreign >= FOREIGN_PERCENT)?;
     let mut evidence = vec![end.share(
-        "time of its cores that neither vioperf nor QEMU used, 100 % being one core",
+        "time of its cores that nothing of the test used, 100 % being one core",
         foreign,
     )];
     let mut waiting = 0.0;
