@@ -51,7 +51,11 @@ impl<'a> Span<'a> {
     }
 
     /// By how much a counter of `group` grew.
-    fn grown(&self, group: &str, read: impl Fn(&LayerCounters) -> Option<u64>) -> Reading {
+    pub(crate) fn grown(
+        &self,
+        group: &str,
+        read: impl Fn(&LayerCounters) -> Option<u64>,
+    ) -> Reading {
         let [first, last] = self.both(group, read)?;
         let grown = last.checked_sub(first).ok_or_else(|| format!("{group}: ran backwards"))?;
         Ok(grown as f64)

@@ -14,8 +14,8 @@ use serde::{Deserialize, Serialize};
 
 pub use frequencies::{CoreFrequencyNow, CoreThrottles};
 pub use layers::{
-    ConntrackCounters, InterruptLine, Interrupts, LayerCounters, QdiscCounters, SoftInterrupts,
-    SoftnetCore, StallTimes, ThreadSwitches,
+    ConntrackCounters, InterruptLine, Interrupts, LayerCounters, QdiscCounters, QuotaCounters,
+    SoftInterrupts, SoftnetCore, StallTimes, ThreadSwitches,
 };
 pub use settings::{Coalescing, PacketSteering};
 

@@ -97,6 +97,9 @@ pub(super) fn named(layers: &LayerCounters) -> Named {
         add("conntrack", "", "drop", Count::Grows(conntrack.dropped));
         add("conntrack", "", "early_drop", Count::Grows(conntrack.early_dropped));
     }
+    if let Some(quota) = &layers.quota {
+        add("quota", "", "throttled_us", Count::Grows(quota.throttled_us));
+    }
     for (resource, stalls) in layers.pressure.iter().flatten() {
         add("pressure", resource, "some_us", Count::Grows(stalls.some_us));
         if let Some(full_us) = stalls.full_us {

@@ -39,6 +39,9 @@ pub struct LayerCounters {
     /// Time that work stood still for want of something: `/proc/pressure`. Of the whole machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pressure: Option<BTreeMap<String, StallTimes>>,
+    /// What a CPU quota held the node back by.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quota: Option<QuotaCounters>,
     /// Context switches of every thread of the watched processes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub switches: Option<Vec<ThreadSwitches>>,
@@ -149,6 +152,15 @@ pub struct StallTimes {
     /// For all of them at the same time; absent where the kernel does not tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub full_us: Option<u64>,
+}
+
+/// What a CPU quota (`cpu.max`, `cpu.cfs_quota_us`) held the control group of a node back by: `cpu.stat`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct QuotaCounters {
+    /// Periods in which it was used up (`nr_throttled`).
+    pub throttled_periods: u64,
+    /// For how long the group then stood still, each core by itself (`throttled_usec`), in microseconds.
+    pub throttled_us: u64,
 }
 
 /// Context switches of one thread: `/proc/PID/task/TID/status` (proc_pid_status(5)).

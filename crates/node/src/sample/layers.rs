@@ -7,6 +7,7 @@ mod interrupts;
 mod pressure;
 mod protocols;
 mod qdiscs;
+mod quota;
 mod soft_interrupts;
 mod softnet;
 mod switches;
@@ -50,6 +51,7 @@ impl Layers {
             protocols: noting("layers.protocols", protocols::read(proc), absent),
             conntrack: noting("layers.conntrack", conntrack::read(proc), absent),
             pressure: noting("layers.pressure", pressure::read(proc), absent),
+            quota: noting("layers.quota", quota::read(proc, Path::new("/sys/fs/cgroup")), absent),
             switches: match self.processes.as_slice() {
                 [] => None,
                 processes => Some(switches::read(proc, processes)),

@@ -273,9 +273,11 @@ fn interfaces(analysis: &RunAnalysis) -> Markup {
         @if !seen.is_empty() {
             section aria-labelledby="interfaces" {
                 h2 #interfaces { "The interfaces as they really were" }
-                p.explain {
-                    "Read from each end after it was set up. A trial whose guest bound another driver "
-                    "than its model asks for is void."
+                @if !between::is_between(analysis) {
+                    p.explain {
+                        "Read from each end after it was set up. A trial whose guest bound another "
+                        "driver than its model asks for is void."
+                    }
                 }
                 (tables::interfaces(&seen))
             }

@@ -26,11 +26,16 @@ fn check(symptoms: &Symptoms<'_>) -> Option<Sign> {
 }
 
 fn sign(symptoms: &Symptoms<'_>, end: &End<'_>) -> Option<Sign> {
+    // Whoever stands still for a quota of its own waits for nobody.
+    if end.throttled().is_some() {
+        return None;
+    }
     let foreign = symptoms.foreign_percent(end).filter(|foreign| *foreign >= FOREIGN_PERCENT)?;
-    let mut evidence = vec![end.share(
-        "time of its cores that nothing of the test used, 100 % being one core",
-        foreign,
-    )];
+    let mut evidence =
+        vec![end.share(
+            "time of its cores that nothing of the test used, 100 % being one core",
+            foreign,
+        )];
     let mut waiting = 0.0;
     if let Some(threads) = end.threads() {
         waiting = threads.waiting;

@@ -1,6 +1,6 @@
 //! Whoever receives takes no more.
 
-use super::symptoms::Symptoms;
+use super::symptoms::{QUOTA_ADVICE, Symptoms};
 use super::{Rule, Sign};
 use crate::ledger::LossPlace;
 use crate::result::Confidence;
@@ -50,6 +50,14 @@ fn sockets_overflow(symptoms: &Symptoms<'_>) -> Option<Sign> {
     }
     let idle: f64 = receiver.cores().iter().map(|(_, busy)| 100.0 - busy).sum();
     evidence.push(receiver.share("idle time of its cores, 100 % being one core", idle.max(0.0)));
+    if let Some(throttled) = receiver.throttled() {
+        evidence.push(throttled);
+        return Some(Sign {
+            confidence: Confidence::Certain,
+            evidence,
+            advice: QUOTA_ADVICE.into(),
+        });
+    }
     let advice = "Receive with more sockets, each with a thread of its own (SO_REUSEPORT; receivers = \"reuseport\"), and with \
                   larger buffers for bursts (sysctl -w net.core.rmem_max=..., socket_buffer).";
     Some(Sign { confidence: Confidence::Certain, evidence, advice: advice.into() })
@@ -69,6 +77,14 @@ fn windows_close(symptoms: &Symptoms<'_>) -> Option<Sign> {
             "time that connections waited for the receiver's window (tcpi_rwnd_limited)",
             wording::percent(100.0 * share),
         ));
+    }
+    if let Some(throttled) = receiver.throttled().filter(|_| is_full) {
+        evidence.insert(0, throttled);
+        return Some(Sign {
+            confidence: Confidence::Certain,
+            evidence,
+            advice: QUOTA_ADVICE.into(),
+        });
     }
     let waits = waits.is_some_and(|share| share >= WINDOW_LIMITS);
     let sender_sleeps =

@@ -1,6 +1,6 @@
 //! Whoever sends cannot go faster.
 
-use super::symptoms::Symptoms;
+use super::symptoms::{QUOTA_ADVICE, Symptoms};
 use super::{Rule, Sign};
 use crate::result::Confidence;
 
@@ -20,11 +20,19 @@ fn check(symptoms: &Symptoms<'_>) -> Option<Sign> {
     if symptoms.loses() {
         return None;
     }
-    let evidence = vec![
+    let mut evidence = vec![
         sender.share("busiest sending thread, on a CPU", threads.on_cpu),
         sender.share("the same, waiting for a CPU", threads.waiting),
         sender.setting("sending threads", threads.threads.to_string()),
     ];
+    if let Some(throttled) = sender.throttled() {
+        evidence.insert(0, throttled);
+        return Some(Sign {
+            confidence: Confidence::Certain,
+            evidence,
+            advice: QUOTA_ADVICE.into(),
+        });
+    }
     let advice = "The path could carry more: send with more threads and streams (threads, streams), larger messages \
                   (message_size), segmentation offload, or zero copy (send = \"zerocopy\"), on cores of their own (sender_cpus).";
     Some(Sign { confidence: Confidence::Likely, evidence, advice: advice.into() })

@@ -19,8 +19,14 @@ use crate::window::percent;
 const LOSS_THAT_LIMITS: f64 = 0.01;
 /// The same where the sender was asked for less than it can.
 const LOSS_OF_PACED: f64 = 0.001;
+/// From so much of the time on a CPU quota is felt, in percent.
+const THROTTLED_PERCENT: f64 = 10.0;
 /// Part of a loss that makes a place the cause of it.
 const MOST_OF_LOSS: f64 = 0.5;
+
+/// What to do about a quota.
+pub(super) const QUOTA_ADVICE: &str = "Its control group has used up its CPU quota: raise or lift it (cpu.max, cpu.cfs_quota_us; CPUQuota= of a systemd unit; the \
+     limit of a container), see `cat /sys/fs/cgroup/.../cpu.stat`.";
 
 /// One load of a trial, that goes one way.
 pub(super) struct Symptoms<'a> {
@@ -309,6 +315,16 @@ impl<'a> End<'a> {
     /// By how much counters of IP, UDP and TCP grew, together.
     pub(super) fn grown(&self, names: &[&str]) -> Option<f64> {
         self.span()?.protocols(names).ok()
+    }
+
+    /// For how long a CPU quota made the node stand still, where that is felt.
+    pub(super) fn throttled(&self) -> Option<Fact> {
+        let span = self.span()?;
+        let us = span.grown("quota", |layers| Some(layers.quota?.throttled_us)).ok()?;
+        let share = percent(us / 1e6, span.seconds);
+        let value = format!("{:.0} ms, {}", us / 1e3, crate::wording::percent(share));
+        (share >= THROTTLED_PERCENT)
+            .then(|| self.counter("stood still for its CPU quota (throttled_usec)", value))
     }
 
     /// Packets that cores of its machine dropped as their backlog was full.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use vioperf_model::record::{Party, Place, TrialRecord};
 use vioperf_model::sample::{
     Coalescing, CoreTicks, LatencyHistogram, LayerCounters, LoadOutcome, LoadThread, QdiscCounters,
-    QueueCounts, SoftnetCore, StreamOutcome, TcpLimits, TcpStreamInfo,
+    QueueCounts, QuotaCounters, SoftnetCore, StreamOutcome, TcpLimits, TcpStreamInfo,
 };
 use vioperf_model::units::BitRate;
 use vioperf_model::wire::Role;
@@ -347,6 +347,27 @@ fn a_neighbour_is_told_by_time_that_nobody_of_ours_used() {
     load(planted.sender()).threads = vec![awake(40, 50)];
     let told = planted.told();
     assert_eq!((told[0].0, told[0].1.confidence), ("noisy-neighbour", Confidence::Certain));
+}
+
+#[test]
+fn a_quota_is_no_neighbour() {
+    let mut planted = Planted::calm(WorkloadKind::TcpStream);
+    load(planted.receiver()).threads = vec![awake(15, 75)];
+    planted.receiver().report.layers[0].quota = Some(QuotaCounters::default());
+    let throttled = QuotaCounters { throttled_periods: 20, throttled_us: 2_000_000 };
+    last(planted.receiver()).quota = Some(throttled);
+    let told = planted.told();
+    assert_eq!((told[0].0, told[0].1.confidence), ("receiver-bound", Confidence::Certain));
+    assert!(told[0].1.evidence[0].value.contains("2000 ms"), "{told:?}");
+    load(planted.sender()).threads = vec![awake(15, 80)];
+    planted.sender().report.layers[0].quota = Some(QuotaCounters::default());
+    last(planted.sender()).quota = Some(throttled);
+    assert!(
+        planted
+            .told()
+            .iter()
+            .any(|(name, sign)| *name == "sender-bound" && sign.confidence == Confidence::Certain)
+    );
 }
 
 #[test]
