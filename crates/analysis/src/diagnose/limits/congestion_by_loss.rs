@@ -16,7 +16,7 @@ const SENT_AGAIN: f64 = 0.000_2;
 /// Part of the time that windows and buffers, which are something else, may limit.
 const OTHERWISE_LIMITED: f64 = 0.4;
 /// How busy threads may be, in percent: one that is full does not wait for a window.
-const FULL_PERCENT: f64 = 85.0;
+const FULL_PERCENT: f64 = 75.0;
 /// How long a thread may wait for a core, in percent: who does is slow by that.
 const WAITING_PERCENT: f64 = 15.0;
 

@@ -17,7 +17,7 @@ const FULL_PERCENT: f64 = 85.0;
 /// The same of a sender that waits for whoever receives, at most.
 const SLEEPS_PERCENT: f64 = 70.0;
 /// Part of the time that senders wait for the receivers' windows from which those limit.
-const WINDOW_LIMITS: f64 = 0.4;
+const WINDOW_LIMITS: f64 = 0.25;
 
 fn check(symptoms: &Symptoms<'_>) -> Option<Sign> {
     if symptoms.workload.kind.is_of_datagrams() {
