@@ -7,6 +7,7 @@ mod support;
 use std::path::Path;
 
 use support::VIOPERF;
+use support::tries::in_one_of_three;
 use vioperf_plants::plants::named;
 
 /// Plants it, makes three short trials, and holds what is told first against what is right.
@@ -15,17 +16,20 @@ fn is_told(plant: &str) {
     assert!(nix::unistd::geteuid().is_root(), "this test makes namespaces: run it as root");
     let plant = named(plant).unwrap_or_else(|| panic!("no plant is called {plant}"));
     let folder = tempfile::Builder::new().prefix("vioperf-test-").tempdir().unwrap();
-    let told = plant.tried(Path::new(VIOPERF), folder.path());
-    let told = told.unwrap_or_else(|error| panic!("{}: {error:#}", plant.name));
-    assert!(
-        plant.is_right(told.first()),
-        "{} ({}): {:?} is right, told was {:?}: {}",
-        plant.name,
-        plant.about,
-        plant.right,
-        told.rules,
-        serde_json::to_string_pretty(&told.report["cells"]).unwrap(),
-    );
+    // Whoever else uses the machine is a bottleneck too, and rightly told of.
+    in_one_of_three(|| {
+        let place = tempfile::tempdir_in(folder.path()).unwrap();
+        let told = plant.tried(Path::new(VIOPERF), place.path());
+        let told = told.unwrap_or_else(|error| panic!("{}: {error:#}", plant.name));
+        if plant.is_right(told.first()) {
+            return Ok(());
+        }
+        let cells = serde_json::to_string_pretty(&told.report["cells"]).unwrap();
+        Err(format!(
+            "{} ({}): {:?} is right, told was {:?}: {cells}",
+            plant.name, plant.about, plant.right, told.rules
+        ))
+    });
 }
 
 #[test]
