@@ -98,3 +98,43 @@ fn uncapitalised(text: &str) -> String {
         _ => first.into_iter().flatten().chain(chars).collect(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use vioperf_analysis::analyse;
+    use vioperf_analysis::testing::Synthetic;
+
+    use super::*;
+
+    #[test]
+    fn a_story_has_its_evidence_and_its_advice_and_holds_its_width() {
+        let Synthetic { run, trials } = Synthetic::tcg();
+        let analysis = analyse(&run, &trials);
+        let limited = analysis.cells.iter().find(|cell| cell.id.0 == "rtl8139/4-streams/to-guest");
+        let mut cell = limited.unwrap().clone();
+        let told = render(&[&cell], false);
+        assert!(told.contains("QEMU's main loop uses a whole core"), "{told}");
+        assert!(told.contains("Certain: seen in 3 of 3 trials (main-loop-full)."), "{told}");
+        assert!(told.contains("host   CPU time of QEMU's main loop: 96"), "{told}");
+        assert!(told.contains("→") && told.contains("virtio"), "{told}");
+        // What a guest told is no command to a terminal.
+        let fact = &mut cell.limits[0].evidence[0];
+        fact.value = "\u{1b}[31m".to_owned() + &"x".repeat(300);
+        let told = render(&[&cell], false);
+        assert!(
+            !told.contains('\u{1b}') && told.lines().all(|line| width(line) <= COLUMNS),
+            "{told}"
+        );
+    }
+
+    #[test]
+    fn what_is_not_known_is_said() {
+        let Synthetic { run, trials } = Synthetic::calm_kvm();
+        let analysis = analyse(&run, &trials);
+        let mut cell = analysis.cells[0].clone();
+        cell.limits.clear();
+        assert!(render(&[&cell], false).contains("Nothing that was read"));
+        cell.trials.completed = 0;
+        assert!(render(&[&cell], false).contains("No trial of it counts"));
+    }
+}
