@@ -63,12 +63,13 @@ impl CellTrials {
             *count = count.saturating_add(1);
             return;
         }
-        self.completed.push(TrialReadings::of(trial, workload));
+        let readings = TrialReadings::of(trial, workload);
+        self.signs.add(trial, workload, &readings);
+        self.completed.push(readings);
         if let Ok(latency) = Latency::of_trial(trial) {
             self.latency.merge(&latency);
         }
         self.counters.add(trial);
-        self.signs.add(trial, workload);
         for party in &trial.parties {
             let Some(interface) = &party.interface else { continue };
             self.add_end((trial.block, trial.sequence), party, interface);

@@ -35,6 +35,7 @@ use vioperf_model::workload::{Workload, WorkloadKind};
 
 use self::symptoms::Symptoms;
 use crate::flow::Flow;
+use crate::rates::TrialReadings;
 use crate::result::{Confidence, Fact, Limit};
 
 /// What a rule saw in a trial.
@@ -90,8 +91,13 @@ pub(crate) struct Signs {
 }
 
 impl Signs {
-    /// Takes a trial that counts.
-    pub(crate) fn add(&mut self, trial: &TrialRecord, workload: &Workload) {
+    /// Takes a trial that counts, and what was derived of it.
+    pub(crate) fn add(
+        &mut self,
+        trial: &TrialRecord,
+        workload: &Workload,
+        readings: &TrialReadings,
+    ) {
         // The record of a search shows one of its probes, and what it looks for is a limit by itself.
         if workload.kind == WorkloadKind::RateSearch {
             return;
@@ -99,7 +105,7 @@ impl Signs {
         self.trials = self.trials.saturating_add(1);
         let flows = Flow::all(trial, Purpose::Measured);
         let symptoms: Vec<Symptoms<'_>> =
-            flows.into_iter().map(|flow| Symptoms::of(trial, workload, flow)).collect();
+            flows.into_iter().map(|flow| Symptoms::of(trial, workload, flow, readings)).collect();
         for (at, rule) in RULES.iter().enumerate() {
             // Where payload goes both ways at once, what limits either of them.
             let signs = symptoms.iter().filter_map(rule.check);

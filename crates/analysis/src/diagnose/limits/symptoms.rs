@@ -1,6 +1,8 @@
 //! What the rules ask of a trial: numbers that speak for or against a limit. A number that is not there
 //! speaks for nothing, so that they are plain options.
 
+use std::cell::OnceCell;
+
 use vioperf_model::record::{Party, Place, TrialRecord};
 use vioperf_model::sample::{InterfaceFacts, LoadOutcome, QdiscCounters, TcpLimits, TcpStreamInfo};
 use vioperf_model::workload::Workload;
@@ -10,9 +12,9 @@ use crate::flow::{Flow, View};
 use crate::layers::Span;
 use crate::ledger::{self, Ledger, LossPlace};
 use crate::measure::Unit;
-use crate::rates::{Way, node_percent_of_core, own_interface};
+use crate::rates::{TrialReadings, Way, node_percent_of_core, own_interface};
 use crate::result::Fact;
-use crate::threads::{QemuReading, Task};
+use crate::threads::Task;
 use crate::window::percent;
 
 /// Part of the datagrams that is lost from which the loss is what limits, and not the sender.
@@ -36,16 +38,28 @@ pub(super) struct Symptoms<'a> {
     pub(super) receiver: End<'a>,
     /// Where its datagrams went; absent of other loads.
     pub(super) ledger: Option<Ledger>,
+    parties: Vec<End<'a>>,
+    readings: &'a TrialReadings,
 }
 
 impl<'a> Symptoms<'a> {
-    pub(super) fn of(trial: &'a TrialRecord, workload: &'a Workload, flow: Flow<'a>) -> Self {
+    /// `readings` are the trial's own.
+    pub(super) fn of(
+        trial: &'a TrialRecord,
+        workload: &'a Workload,
+        flow: Flow<'a>,
+        readings: &'a TrialReadings,
+    ) -> Self {
+        let end = |view| End::new(view, readings);
+        let party = |party: &Party| end(View::of_place(trial, "party", party.place));
         Self {
             trial,
             workload,
-            sender: End(flow.sender),
-            receiver: End(flow.receiver),
+            sender: end(flow.sender),
+            receiver: end(flow.receiver),
             ledger: ledger::of_trial(trial, workload).ok(),
+            parties: trial.parties.iter().map(party).collect(),
+            readings,
         }
     }
 
@@ -55,14 +69,13 @@ impl<'a> Symptoms<'a> {
     }
 
     /// Every machine that packets pass or that works for them: an end each, and the host.
-    pub(super) fn parties(&self) -> impl Iterator<Item = End<'a>> {
-        self.trial.parties.iter().map(|party| End(View::of_place(self.trial, "party", party.place)))
+    pub(super) fn parties(&self) -> impl Iterator<Item = &End<'a>> {
+        self.parties.iter()
     }
 
     /// The observer of the switch and of QEMU.
-    pub(super) fn host(&self) -> Option<End<'a>> {
-        let host = View::of_place(self.trial, "host", Place::Host);
-        host.party.is_some().then_some(End(host))
+    pub(super) fn host(&self) -> Option<&End<'a>> {
+        self.parties.iter().find(|end| end.place() == Some(Place::Host))
     }
 
     /// The guest, whichever end it is.
@@ -72,26 +85,24 @@ impl<'a> Symptoms<'a> {
 
     /// CPU time of QEMU's threads of that kind in percent of one core.
     pub(super) fn qemu_percent(&self, task: Task) -> Option<f64> {
-        let host = self.host()?;
-        QemuReading::of(host.0.window()).task(task).ok()
+        self.readings.qemu.task(task).ok()
     }
 
     /// For how long QEMU's threads waited for a CPU, all together, in percent of the window.
     pub(super) fn qemu_waiting_percent(&self) -> Option<f64> {
-        let host = self.host()?;
-        QemuReading::of(host.0.window()).waiting_percent_of_core.ok()
+        self.readings.qemu.waiting_percent_of_core.clone().ok()
     }
 
     /// Payload that arrived, in bit/s.
     pub(super) fn bits_per_second(&self) -> Option<f64> {
-        self.receiver.0.rate(Unit::Bits).ok()
+        self.receiver.view.rate(Unit::Bits).ok()
     }
 
     /// Busy time of the machine that an end is on which no node and no watched thread used, in percent of
     /// one core; interrupts aside.
     pub(super) fn foreign_percent(&self, end: &End<'a>) -> Option<f64> {
-        let busy = end.machine().charged_percent_of_core.ok()?;
-        let mine = end.0.party?;
+        let busy = end.machine().charged_percent_of_core.clone().ok()?;
+        let mine = end.view.party?;
         let is_here = |party: &&Party| {
             party.place == mine.place
                 || (mine.identity.boot_id.is_some()
@@ -99,11 +110,10 @@ impl<'a> Symptoms<'a> {
         };
         let nodes = self.trial.parties.iter().filter(is_here).filter_map(node_percent_of_core);
         let nodes: f64 = nodes.sum();
-        let tasks = [Task::Vcpu, Task::MainLoop, Task::Io, Task::Vhost, Task::Other];
         let is_host =
-            self.host().is_some_and(|host| host.0.party.is_some_and(|host| is_here(&host)));
-        let qemu = tasks.map(|task| self.qemu_percent(task).filter(|_| is_host).unwrap_or(0.0));
-        Some((busy - nodes - qemu.iter().sum::<f64>()).max(0.0))
+            self.host().is_some_and(|host| host.view.party.is_some_and(|host| is_here(&host)));
+        let qemu = self.readings.qemu.total().ok().filter(|_| is_host).unwrap_or(0.0);
+        Some((busy - nodes - qemu).max(0.0))
     }
 }
 
@@ -213,7 +223,13 @@ impl Symptoms<'_> {
 }
 
 /// One machine's part in the trial.
-pub(super) struct End<'a>(View<'a>);
+pub(super) struct End<'a> {
+    view: View<'a>,
+    /// In a lab its cores are the host's or the guest's, and have been read.
+    known: Option<&'a MachineReading>,
+    /// Else they are read when a rule asks for them.
+    own: OnceCell<MachineReading>,
+}
 
 /// What the threads of a load did with their time, in percent of it.
 #[derive(Debug, Clone, Copy)]
@@ -244,8 +260,17 @@ pub(super) struct QdiscGrowth {
 }
 
 impl<'a> End<'a> {
+    fn new(view: View<'a>, readings: &'a TrialReadings) -> Self {
+        let known = match view.party.map(|party| party.place) {
+            Some(Place::Guest) => Some(&readings.guest),
+            Some(Place::Peer | Place::Second | Place::Host) => Some(&readings.host),
+            Some(Place::Client | Place::Server) | None => None,
+        };
+        Self { view, known, own: OnceCell::new() }
+    }
+
     pub(super) fn place(&self) -> Option<Place> {
-        self.0.party.map(|party| party.place)
+        self.view.party.map(|party| party.place)
     }
 
     /// As the report calls it.
@@ -254,37 +279,34 @@ impl<'a> End<'a> {
     }
 
     pub(super) fn outcome(&self) -> Option<&'a LoadOutcome> {
-        self.0.outcome()
+        self.view.outcome()
     }
 
     /// The interface under test.
     pub(super) fn interface(&self) -> Option<&'a InterfaceFacts> {
-        self.0.party?.interface.as_ref()
+        self.view.party?.interface.as_ref()
     }
 
     /// How fast its load moved, as it counted itself.
     pub(super) fn rate(&self, unit: Unit) -> Option<f64> {
-        self.0.rate(unit).ok()
+        self.view.rate(unit).ok()
     }
 
-    pub(super) fn machine(&self) -> MachineReading {
-        MachineReading::of(self.0.window())
+    pub(super) fn machine(&self) -> &MachineReading {
+        self.known
+            .unwrap_or_else(|| self.own.get_or_init(|| MachineReading::of(self.view.window())))
     }
 
     /// Its cores with how busy each was, in percent.
-    pub(super) fn cores(&self) -> Vec<(CoreReading, f64)> {
-        let cores = self.machine().cores.unwrap_or_default();
-        let busy = |core: CoreReading| {
-            let percent = core.busy_percent.clone().ok()?;
-            Some((core, percent))
-        };
-        cores.into_iter().filter_map(busy).collect()
+    pub(super) fn cores(&self) -> Vec<(&CoreReading, f64)> {
+        let cores = self.machine().cores.iter().flatten();
+        cores.filter_map(|core| Some((core, *core.busy_percent.as_ref().ok()?))).collect()
     }
 
     /// Bytes of a packet at the interface under test, sent or received.
     pub(super) fn bytes_per_packet(&self, sent: bool) -> Option<f64> {
         let way = if sent { Way::Sent } else { Way::Received };
-        own_interface(&self.0, way).ok()
+        own_interface(&self.view, way).ok()
     }
 
     /// By how much the counters of the interface's receive queues grew: queue and packets.
@@ -295,16 +317,16 @@ impl<'a> End<'a> {
 
     /// Datagrams that its load moved from beginning to end.
     pub(super) fn datagrams(&self) -> Option<f64> {
-        self.0.datagrams().map(|datagrams| datagrams as f64)
+        self.view.datagrams().map(|datagrams| datagrams as f64)
     }
 
     /// Seconds that the window lasted.
     pub(super) fn window_seconds(&self) -> Option<f64> {
-        self.0.window().ok().map(|window| window.seconds)
+        self.view.window().ok().map(|window| window.seconds)
     }
 
     fn span(&self) -> Option<Span<'a>> {
-        Span::of(self.0.party?).ok()
+        Span::of(self.view.party?).ok()
     }
 
     /// Seconds between the two readings of the layers: a little more than the load lasted.

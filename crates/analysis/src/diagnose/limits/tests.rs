@@ -75,7 +75,8 @@ impl Planted {
     /// What is told, in the order of the table.
     fn told(&self) -> Vec<(&'static str, Sign)> {
         let flow = Flow::all(&self.trial, Purpose::Measured).remove(0);
-        let mut symptoms = Symptoms::of(&self.trial, &self.workload, flow);
+        let readings = TrialReadings::of(&self.trial, &self.workload);
+        let mut symptoms = Symptoms::of(&self.trial, &self.workload, flow, &readings);
         symptoms.ledger.clone_from(&self.ledger);
         let mut told: Vec<_> =
             RULES.iter().filter_map(|rule| Some((rule.name, (rule.check)(&symptoms)?))).collect();
@@ -428,7 +429,9 @@ fn a_full_wire_is_told_of_cards_that_have_one() {
     let mut planted = Planted::calm(WorkloadKind::TcpStream);
     let arrived = {
         let flow = Flow::all(&planted.trial, Purpose::Measured).remove(0);
-        Symptoms::of(&planted.trial, &planted.workload, flow).bits_per_second().unwrap()
+        let readings = TrialReadings::of(&planted.trial, &planted.workload);
+        let symptoms = Symptoms::of(&planted.trial, &planted.workload, flow, &readings);
+        symptoms.bits_per_second().unwrap()
     };
     let fills = |mbit: &u32| f64::from(*mbit) * 1e6 * 0.94 >= arrived;
     let speed = (1..1_000_000).find(fills).unwrap();
@@ -450,7 +453,9 @@ fn a_cell_is_limited_by_what_most_of_its_trials_show() {
     load(planted.sender()).threads = vec![awake(97, 0)];
     let of = |trials: &[&TrialRecord]| {
         let mut signs = Signs::default();
-        trials.iter().for_each(|trial| signs.add(trial, &workload));
+        for trial in trials {
+            signs.add(trial, &workload, &TrialReadings::of(trial, &workload));
+        }
         signs.limits()
     };
     let most = of(&[&planted.trial, &calm, &planted.trial]);
