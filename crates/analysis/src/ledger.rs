@@ -9,7 +9,7 @@ mod path;
 mod settle;
 
 use vioperf_model::record::{Purpose, TrialRecord};
-use vioperf_model::workload::{Workload, WorkloadKind};
+use vioperf_model::workload::Workload;
 
 pub use crate::result::{Ledger, LedgerTrials, Loss, LossPlace};
 
@@ -26,7 +26,7 @@ use settle::settle;
 /// Why there is none: the load is not one of datagrams that go one way, or counters are missing that
 /// nothing can be told without.
 pub fn of_trial(trial: &TrialRecord, workload: &Workload) -> Result<Ledger, Absent> {
-    if !is_kept_for(workload.kind) {
+    if !workload.kind.is_of_datagrams() {
         return Err("the load is not one of datagrams".into());
     }
     if workload.segmentation {
@@ -41,11 +41,6 @@ pub fn of_trial(trial: &TrialRecord, workload: &Workload) -> Result<Ledger, Abse
         ledger.add(&of_flow(trial, &flow, &mut backlog)?);
     }
     Ok(ledger)
-}
-
-/// Whether loads of that kind have one.
-pub(crate) fn is_kept_for(kind: WorkloadKind) -> bool {
-    matches!(kind, WorkloadKind::UdpStream | WorkloadKind::PacketRate | WorkloadKind::RateSearch)
 }
 
 /// One way, of no trial.

@@ -78,17 +78,16 @@ fn units_per_second(cell: &Cell) -> f64 {
         "e1000e" => (50e3, 5e3),
         _ => (8e3, 2e3),
     };
-    if is_of_datagrams(cell) { datagrams } else { transactions }
-}
-
-fn is_of_datagrams(cell: &Cell) -> bool {
-    let kind = cell.workload.kind;
-    matches!(kind, WorkloadKind::UdpStream | WorkloadKind::PacketRate | WorkloadKind::RateSearch)
+    if cell.workload.kind.is_of_datagrams() { datagrams } else { transactions }
 }
 
 /// Of a datagram, or of a request of one byte.
 fn bits(cell: &Cell) -> f64 {
-    8.0 * if is_of_datagrams(cell) { cell.workload.payload_bytes() as f64 } else { 1.0 }
+    8.0 * if cell.workload.kind.is_of_datagrams() {
+        cell.workload.payload_bytes() as f64
+    } else {
+        1.0
+    }
 }
 
 /// Gives the load's counters what belongs to its kind.
@@ -107,7 +106,7 @@ fn count(cell: &Cell, trial: &mut TrialRecord) {
         };
         for load in party.report.samples.iter_mut().filter_map(|sample| sample.load.as_mut()) {
             load.bytes = whole(load.bytes as f64 * more);
-            if is_of_datagrams(cell) {
+            if cell.workload.kind.is_of_datagrams() {
                 load.datagrams = Some(load.bytes / cell.workload.payload_bytes());
             } else {
                 load.transactions = Some(load.bytes);

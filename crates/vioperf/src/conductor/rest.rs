@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use vioperf_model::rest::{MOST, QUIET};
-use vioperf_model::workload::{Direction, Workload, WorkloadKind};
+use vioperf_model::workload::{Direction, Workload};
 
 use super::node_link::{NodeError, NodeLink};
 use crate::interrupt::{Interrupt, Urgency};
@@ -22,9 +22,7 @@ pub fn await_rest(
     workload: &Workload,
     interrupt: &Interrupt,
 ) -> Result<(), NodeError> {
-    let is_of_datagrams =
-        matches!(workload.kind, WorkloadKind::UdpStream | WorkloadKind::PacketRate);
-    if !is_of_datagrams || workload.direction == Direction::Both {
+    if !workload.kind.is_of_datagrams() || workload.direction == Direction::Both {
         return Ok(());
     }
     let began = Instant::now();
