@@ -3,7 +3,7 @@ use vioperf_model::record::Place;
 use vioperf_model::sample::{
     InterfaceCounters, LayerCounters, LoadCounters, QdiscCounters, Sample, SoftnetCore,
 };
-use vioperf_model::workload::Direction;
+use vioperf_model::workload::{Direction, WorkloadKind};
 
 use super::settle::Step;
 use super::*;

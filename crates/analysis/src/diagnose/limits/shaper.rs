@@ -69,7 +69,7 @@ fn dropped_in_path(symptoms: &Symptoms<'_>) -> Option<Sign> {
 fn seen(symptoms: &Symptoms<'_>) -> Option<Sign> {
     symptoms.parties().find_map(|end| {
         let seconds = end.seconds()?;
-        end.qdiscs().iter().find_map(|qdisc| sign(&end, qdisc, seconds))
+        end.qdiscs().iter().find_map(|qdisc| sign(end, qdisc, seconds))
     })
 }
 
