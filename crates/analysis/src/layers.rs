@@ -20,10 +20,11 @@ use crate::window::{Absent, Reading, percent};
 pub use totals::CounterTotals;
 
 /// A party's counters before the load began and after it had ended.
+#[derive(Clone, Copy)]
 pub(crate) struct Span<'a> {
-    party: &'a Party,
+    pub(crate) party: &'a Party,
     first: &'a LayerCounters,
-    last: &'a LayerCounters,
+    pub(crate) last: &'a LayerCounters,
     /// Between the two, above zero.
     pub(crate) seconds: f64,
 }
@@ -97,20 +98,36 @@ impl<'a> Span<'a> {
         Ok(last.iter().map(|core| f64::from(of_core(core))).sum())
     }
 
-    /// By all queueing disciplines that stand at an interface: theirs contain what those inside of them
-    /// dropped. The kernel counts in 32 bits, which wrap.
-    fn dropped_by_qdiscs(&self) -> Reading {
+    /// Every queueing discipline, with what its counters grew by: those that the kernel gave by itself
+    /// included, and what waited in it before left out. The kernel counts in 32 bits, which wrap.
+    pub(crate) fn qdiscs(&self) -> Result<Vec<QdiscCounters>, Absent> {
         let [first, last] = self.both("qdiscs", |layers| layers.qdiscs.as_ref())?;
-        let dropped = last.iter().filter(|now| ["root", "ingress"].contains(&now.parent.as_str()));
-        let dropped = dropped.map(|now| {
+        let grown = |now: &QdiscCounters| {
             let is_it = |before: &&QdiscCounters| {
                 (&before.interface, &before.kind, &before.handle, &before.parent)
                     == (&now.interface, &now.kind, &now.handle, &now.parent)
             };
-            let before = first.iter().find(is_it).map_or(0, |before| before.drops);
-            f64::from(now.drops.wrapping_sub(before))
-        });
-        Ok(dropped.sum())
+            let before = first.iter().find(is_it).cloned().unwrap_or_default();
+            QdiscCounters {
+                bytes: now.bytes.saturating_sub(before.bytes),
+                packets: now.packets.wrapping_sub(before.packets),
+                drops: now.drops.wrapping_sub(before.drops),
+                overlimits: now.overlimits.wrapping_sub(before.overlimits),
+                requeues: now.requeues.wrapping_sub(before.requeues),
+                queued_packets: now.queued_packets.saturating_sub(before.queued_packets),
+                queued_bytes: now.queued_bytes.saturating_sub(before.queued_bytes),
+                ..now.clone()
+            }
+        };
+        Ok(last.iter().map(grown).collect())
+    }
+
+    /// By all queueing disciplines that stand at an interface: theirs contain what those inside of them
+    /// dropped.
+    fn dropped_by_qdiscs(&self) -> Reading {
+        let all = self.qdiscs()?;
+        let outer = all.iter().filter(|qdisc| ["root", "ingress"].contains(&qdisc.parent.as_str()));
+        Ok(outer.map(|qdisc| f64::from(qdisc.drops)).sum())
     }
 
     /// By all interfaces, those that came meanwhile aside.

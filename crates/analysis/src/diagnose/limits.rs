@@ -4,6 +4,7 @@
 mod congestion_by_loss;
 mod cores_full;
 mod cpu_stolen;
+mod end;
 mod firewall;
 mod fragmentation;
 mod interrupt_moderation;

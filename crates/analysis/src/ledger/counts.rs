@@ -1,15 +1,16 @@
 //! By how much a party's counters grew over the whole load.
 
 use vioperf_model::record::Party;
-use vioperf_model::sample::{InterfaceCounters, LayerCounters, QdiscCounters};
+use vioperf_model::sample::{InterfaceCounters, LayerCounters};
 use vioperf_model::wire::Role;
+
+use crate::layers::Span;
 
 /// A party whose counters were read before its load began and after it had ended.
 #[derive(Clone, Copy)]
 pub(super) struct Counts<'a> {
     pub(super) party: &'a Party,
-    first: Option<&'a LayerCounters>,
-    last: Option<&'a LayerCounters>,
+    span: Option<Span<'a>>,
 }
 
 /// A queueing discipline that counts what passes it.
@@ -25,16 +26,12 @@ pub(super) struct Queue {
 
 impl<'a> Counts<'a> {
     pub(super) fn of(party: &'a Party) -> Self {
-        let (first, last) = match party.report.layers.as_slice() {
-            [first, .., last] => (Some(first), Some(last)),
-            _ => (None, None),
-        };
-        Self { party, first, last }
+        Self { party, span: Span::of(party).ok() }
     }
 
     /// When the last of them were read, on the conductor's clock.
     pub(super) fn ended_ns(&self) -> Option<i128> {
-        let on_own_clock = i128::from(self.last?.monotonic_ns);
+        let on_own_clock = i128::from(self.span?.last.monotonic_ns);
         Some(on_own_clock - i128::from(self.party.clock.offset_ns))
     }
 
@@ -67,19 +64,14 @@ impl<'a> Counts<'a> {
         self.discipline(interface, "ingress").map_or(0, |counted| counted.dropped)
     }
 
-    /// The kernel counts in 32 bits here, which wrap.
     fn discipline(&self, interface: &str, parent: &str) -> Option<Queue> {
-        let is_it = |found: &&QdiscCounters| found.interface == interface && found.parent == parent;
-        let now = self.last?.qdiscs.as_ref()?.iter().find(is_it)?;
-        let before = self.first?.qdiscs.as_ref()?.iter().find(|before| {
-            is_it(before) && (&before.kind, &before.handle) == (&now.kind, &now.handle)
-        });
-        let none = QdiscCounters::default();
-        let before = before.unwrap_or(&none);
+        let all = self.span?.qdiscs().ok()?;
+        let grown =
+            all.iter().find(|qdisc| qdisc.interface == interface && qdisc.parent == parent)?;
         Some(Queue {
-            packets: now.packets.wrapping_sub(before.packets).into(),
-            dropped: now.drops.wrapping_sub(before.drops).into(),
-            queued: now.queued_packets.saturating_sub(before.queued_packets).into(),
+            packets: grown.packets.into(),
+            dropped: grown.drops.into(),
+            queued: grown.queued_packets.into(),
         })
     }
 
@@ -97,8 +89,12 @@ impl<'a> Counts<'a> {
             None => name.replacen("Udp", "Udp6", 1),
         };
         let name = if is_ipv6 { &of_ipv6 } else { name };
-        let last = self.last?.protocols.as_ref()?.get(name)?;
-        last.checked_sub(*self.first?.protocols.as_ref()?.get(name)?)
+        self.grown("protocols", |layers| layers.protocols.as_ref()?.get(name).copied())
+    }
+
+    fn grown(&self, group: &str, read: impl Fn(&LayerCounters) -> Option<u64>) -> Option<u64> {
+        let [first, last] = self.span?.both(group, read).ok()?;
+        last.checked_sub(first)
     }
 
     /// Several together, where one that the kernel does not have counts nothing.
@@ -107,21 +103,14 @@ impl<'a> Counts<'a> {
         counted.fold(0, u64::saturating_add)
     }
 
-    /// Packets that the machine's cores dropped as their backlogs were full. The kernel counts in 32
-    /// bits, which wrap.
+    /// Packets that the machine's cores dropped as their backlogs were full; what the flow limit drops is
+    /// counted there too.
     pub(super) fn backlog_dropped(&self) -> Option<u64> {
-        let before = self.first?.softnet.as_ref()?;
-        let grown = self.last?.softnet.as_ref()?.iter().map(|now| {
-            let before = before.iter().find(|before| before.core == now.core);
-            // What the flow limit drops is counted as dropped too.
-            u64::from(now.dropped.wrapping_sub(before.map_or(0, |before| before.dropped)))
-        });
-        Some(grown.fold(0, u64::saturating_add))
+        Some(self.span?.softnet(|core| core.dropped).ok()? as u64)
     }
 
     /// Packets that connection tracking dropped.
     pub(super) fn conntrack_dropped(&self) -> u64 {
-        let of = |layers: Option<&LayerCounters>| Some(layers?.conntrack?.dropped);
-        of(self.last).zip(of(self.first)).map_or(0, |(now, before)| now.saturating_sub(before))
+        self.grown("conntrack", |layers| Some(layers.conntrack?.dropped)).unwrap_or(0)
     }
 }

@@ -1,6 +1,7 @@
 //! TCP goes no faster as it takes losses for congestion.
 
-use super::symptoms::{End, Symptoms};
+use super::end::End;
+use super::symptoms::Symptoms;
 use super::{Rule, Sign};
 use crate::result::Confidence;
 use crate::wording;

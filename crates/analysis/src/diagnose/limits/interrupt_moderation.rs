@@ -1,6 +1,7 @@
 //! Interrupts are put off, and with them every answer.
 
-use super::symptoms::{End, Symptoms};
+use super::end::End;
+use super::symptoms::Symptoms;
 use super::{Rule, Sign};
 use crate::result::Confidence;
 use crate::wording::three_digits;
@@ -17,9 +18,7 @@ const FELT_US: u32 = 10;
 const PART_OF_LATENCY: f64 = 0.25;
 
 fn check(symptoms: &Symptoms<'_>) -> Option<Sign> {
-    let latency = symptoms.sender.outcome()?.latency.as_ref()?;
-    let count: u64 = latency.buckets.iter().map(|[_, count]| *count).fold(0, u64::saturating_add);
-    let mean = (count > 0).then(|| latency.sum_ns as f64 / count as f64 / 1e3)?;
+    let mean = symptoms.mean_latency_us()?;
     symptoms.ends().into_iter().find_map(|end| sign(end, mean))
 }
 

@@ -1,6 +1,7 @@
 //! One core serves all interrupts.
 
-use super::symptoms::{End, Symptoms};
+use super::end::End;
+use super::symptoms::Symptoms;
 use super::{Rule, Sign};
 use crate::result::Confidence;
 use crate::wording;

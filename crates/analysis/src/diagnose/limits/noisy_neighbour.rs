@@ -2,7 +2,8 @@
 
 use vioperf_model::record::Place;
 
-use super::symptoms::{End, Symptoms};
+use super::end::End;
+use super::symptoms::Symptoms;
 use super::{Rule, Sign};
 use crate::result::Confidence;
 

@@ -1,7 +1,5 @@
 //! A request takes as long as the path is.
 
-use vioperf_model::record::Place;
-
 use super::symptoms::Symptoms;
 use super::{Rule, Sign};
 use crate::result::Confidence;
@@ -22,17 +20,12 @@ const IDLE_PERCENT: f64 = 50.0;
 
 fn check(symptoms: &Symptoms<'_>) -> Option<Sign> {
     // A guest's own delay is its virtual card's and not the path's.
-    if symptoms.trial.parties.iter().any(|party| party.place == Place::Guest) {
+    if symptoms.guest().is_some() {
         return None;
     }
     let sender = &symptoms.sender;
-    let latency = sender.outcome()?.latency.as_ref()?;
-    let count: u64 = latency.buckets.iter().map(|[_, count]| *count).fold(0, u64::saturating_add);
-    if count == 0 {
-        return None;
-    }
-    let least = latency.minimum_ns as f64 / 1e3;
-    let mean = latency.sum_ns as f64 / count as f64 / 1e3;
+    let least = sender.outcome()?.latency.as_ref()?.minimum_ns as f64 / 1e3;
+    let mean = symptoms.mean_latency_us()?;
     let busiest = symptoms.busiest_thread().unwrap_or(0.0);
     if least < DELAY_US || least < PART_OF_MEAN * mean || busiest > IDLE_PERCENT {
         return None;

@@ -1,6 +1,7 @@
 //! Whoever receives takes no more.
 
-use super::symptoms::{QUOTA_ADVICE, Symptoms};
+use super::end::QUOTA_ADVICE;
+use super::symptoms::Symptoms;
 use super::{Rule, Sign};
 use crate::ledger::LossPlace;
 use crate::result::Confidence;

@@ -1,6 +1,7 @@
 //! Whoever sends cannot go faster.
 
-use super::symptoms::{QUOTA_ADVICE, Symptoms};
+use super::end::QUOTA_ADVICE;
+use super::symptoms::Symptoms;
 use super::{Rule, Sign};
 use crate::result::Confidence;
 

@@ -1,6 +1,9 @@
 //! A queueing discipline that limits rates, or a policer, stands in the path.
 
-use super::symptoms::{End, QdiscGrowth, Symptoms};
+use vioperf_model::sample::QdiscCounters;
+
+use super::end::End;
+use super::symptoms::Symptoms;
 use super::{Rule, Sign};
 use crate::ledger::LossPlace;
 use crate::result::Confidence;
@@ -73,8 +76,8 @@ fn seen(symptoms: &Symptoms<'_>) -> Option<Sign> {
     })
 }
 
-fn sign(end: &End<'_>, qdisc: &QdiscGrowth, seconds: f64) -> Option<Sign> {
-    let QdiscGrowth { interface, kind, overlimits, drops, bytes, packets, .. } = qdisc;
+fn sign(end: &End<'_>, qdisc: &QdiscCounters, seconds: f64) -> Option<Sign> {
+    let QdiscCounters { interface, kind, overlimits, drops, bytes, packets, .. } = qdisc;
     let named = |counter: &str| format!("qdisc {kind} on {interface}: {counter}");
     let (evidence, advice) = if SHAPING.contains(&kind.as_str()) {
         if f64::from(*overlimits) < HELD_BACK_PER_SECOND * seconds {

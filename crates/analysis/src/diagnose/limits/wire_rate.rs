@@ -1,6 +1,7 @@
 //! The wire carries no more.
 
-use super::symptoms::{End, Symptoms};
+use super::end::End;
+use super::symptoms::Symptoms;
 use super::{Rule, Sign};
 use crate::datagrams::bytes_on_wire;
 use crate::measure::Unit;
