@@ -89,13 +89,13 @@ impl<'a> Span<'a> {
     }
 
     /// The kernel counts in 32 bits here, which wrap.
-    pub(crate) fn softnet(&self, read: fn(&SoftnetCore) -> u32) -> Reading {
+    pub(crate) fn softnet(&self, read: fn(&SoftnetCore) -> u32) -> Result<u64, Absent> {
         let [first, last] = self.both("softnet", |layers| layers.softnet.as_ref())?;
         let of_core = |core: &SoftnetCore| {
             let before = first.iter().find(|before| before.core == core.core);
             read(core).wrapping_sub(before.map_or(0, read))
         };
-        Ok(last.iter().map(|core| f64::from(of_core(core))).sum())
+        Ok(last.iter().map(|core| u64::from(of_core(core))).fold(0, u64::saturating_add))
     }
 
     /// Every queueing discipline, with what its counters grew by: those that the kernel gave by itself
@@ -267,6 +267,7 @@ impl LayerReading {
 impl MachineReading {
     fn of(trial: &TrialRecord, who: &str, place: Place, nodes: &[Place]) -> Self {
         let span = || Span::of_place(trial, who, place);
+        let softnet = |read| Ok(span()?.softnet(read)? as f64);
         let soft_interrupts = |read: fn(&SoftInterrupts) -> u64| {
             let span = span()?;
             let grown = span.grown("soft_interrupts", |layers| {
@@ -288,8 +289,8 @@ impl MachineReading {
             Ok(percent(us / 1e6, span.seconds))
         };
         Self {
-            softnet_dropped: span().and_then(|span| span.softnet(|core| core.dropped)),
-            softnet_squeezed: span().and_then(|span| span.softnet(|core| core.time_squeeze)),
+            softnet_dropped: softnet(|core| core.dropped),
+            softnet_squeezed: softnet(|core| core.time_squeeze),
             receive_soft_interrupts_per_second: soft_interrupts(|core| core.net_rx),
             send_soft_interrupts_per_second: soft_interrupts(|core| core.net_tx),
             interrupts_per_second: interrupts(),

@@ -106,7 +106,7 @@ impl<'a> Counts<'a> {
     /// Packets that the machine's cores dropped as their backlogs were full; what the flow limit drops is
     /// counted there too.
     pub(super) fn backlog_dropped(&self) -> Option<u64> {
-        Some(self.span?.softnet(|core| core.dropped).ok()? as u64)
+        self.span?.softnet(|core| core.dropped).ok()
     }
 
     /// Packets that connection tracking dropped.

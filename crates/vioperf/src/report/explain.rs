@@ -1,11 +1,11 @@
 //! What limits cells, told as a short story: `vioperf explain`.
 
 use vioperf_analysis::result::{CellAnalysis, Fact, Limit};
-use vioperf_analysis::wording::{capitalised, count, load, three_digits};
+use vioperf_analysis::wording::{capitalised, load, three_digits};
 use vioperf_model::workload::WorkloadKind;
 
 use super::text::{clean, clip, pad, width, wrap};
-use super::values::headline_with_interval;
+use super::values::{self, headline_with_interval};
 
 const COLUMNS: usize = 80;
 
@@ -57,10 +57,9 @@ fn heading(cell: &CellAnalysis) -> String {
 
 fn how_sure(limit: &Limit) -> String {
     format!(
-        "{}: seen in {} of {} ({}).",
+        "{}: seen in {} ({}).",
         capitalised(&limit.confidence.to_string()),
-        limit.trials_seen,
-        count(usize::try_from(limit.trials).unwrap_or(usize::MAX), "trial"),
+        values::trials_seen(limit),
         limit.rule
     )
 }
@@ -68,11 +67,9 @@ fn how_sure(limit: &Limit) -> String {
 fn facts(evidence: &[Fact]) -> String {
     let places = evidence.iter().map(|fact| width(&clean(&fact.place))).max().unwrap_or(0).min(20);
     let line = |fact: &Fact| {
-        let over = fact.seconds.map(|seconds| format!(", over {} s", three_digits(seconds)));
         let first = format!("    {}  ", pad(&clip(&clean(&fact.place), places), places, false));
         let indent = " ".repeat(places + 8);
-        let told = format!("{}: {}{}", fact.what, fact.value, over.unwrap_or_default());
-        wrap(&told, COLUMNS, &first, &indent)
+        wrap(&values::fact(fact), COLUMNS, &first, &indent)
     };
     evidence.iter().map(line).collect()
 }

@@ -2,14 +2,16 @@
 
 use vioperf_analysis::measure::{Measure, Unit};
 use vioperf_analysis::result::{
-    CellAnalysis, Confidence, EndFacts, Metric, Ranked, RunAnalysis, Summary,
+    CellAnalysis, Confidence, EndFacts, Fact, Limit, Metric, Ranked, RunAnalysis, Summary,
 };
-use vioperf_analysis::wording::{decimals, load, three_digits};
+use vioperf_analysis::wording::{count, decimals, load, three_digits};
 use vioperf_model::nic::NicKind;
 use vioperf_model::record::Place;
 use vioperf_model::sample::InterfaceFacts;
 use vioperf_model::scenario::{IpVersion, SwitchKind};
 use vioperf_model::workload;
+
+use super::text::clean;
 
 /// Stands where there is no value. The reason is told elsewhere.
 pub const NO_VALUE: &str = "–";
@@ -62,6 +64,18 @@ pub fn limited_by(cell: &CellAnalysis) -> String {
     let Some(limit) = cell.limits.first() else { return NO_VALUE.into() };
     let doubt = if limit.confidence == Confidence::Possible { "?" } else { "" };
     format!("{}{doubt}", limit.rule)
+}
+
+/// A piece of evidence without its place (`overlimits: 412, over 2.02 s`).
+pub fn fact(fact: &Fact) -> String {
+    let over = fact.seconds.map(|seconds| format!(", over {} s", three_digits(seconds)));
+    format!("{}: {}{}", clean(&fact.what), clean(&fact.value), over.unwrap_or_default())
+}
+
+/// In how many trials a limit was seen (`3 of 3 trials`).
+pub fn trials_seen(limit: &Limit) -> String {
+    let trials = usize::try_from(limit.trials).unwrap_or(usize::MAX);
+    format!("{} of {}", limit.trials_seen, count(trials, "trial"))
 }
 
 /// `paravirtual` or `emulated`.

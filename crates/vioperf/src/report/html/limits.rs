@@ -1,12 +1,11 @@
 //! What limits each path, below its chart.
 
 use maud::{Markup, html};
-use vioperf_analysis::result::{CellAnalysis, Fact, Limit};
-use vioperf_analysis::wording::{count, three_digits};
+use vioperf_analysis::result::{CellAnalysis, Fact};
 
 use super::tables::path_name;
 use crate::report::text::clean;
-use crate::report::values::{NO_VALUE, Workload};
+use crate::report::values::{self, NO_VALUE, Workload};
 
 /// The first limit of each cell with its evidence to be opened, and those beside it.
 pub fn table(workload: &Workload<'_>) -> Markup {
@@ -44,24 +43,14 @@ fn fields(cell: &CellAnalysis) -> Markup {
                 }
             }
         }
-        td { (first.confidence) span.note { (seen(first)) } }
+        td { (first.confidence) span.note { (values::trials_seen(first)) } }
     }
-}
-
-fn seen(limit: &Limit) -> String {
-    let trials = usize::try_from(limit.trials).unwrap_or(usize::MAX);
-    format!("{} of {}", limit.trials_seen, count(trials, "trial"))
 }
 
 fn evidence(facts: &[Fact]) -> Markup {
     html! {
         ul {
-            @for fact in facts {
-                li {
-                    (clean(&fact.place)) ", " (clean(&fact.what)) ": " (clean(&fact.value))
-                    @if let Some(seconds) = fact.seconds { ", over " (three_digits(seconds)) " s" }
-                }
-            }
+            @for fact in facts { li { (clean(&fact.place)) ", " (values::fact(fact)) } }
         }
     }
 }
