@@ -323,7 +323,11 @@ fn trial(cell: &Cell, block: u32, sequence: u32, course: &Course) -> TrialRecord
         started_after_ms: u64::from(sequence) * 3_000,
         ended_after_ms: Some(u64::from(sequence) * 3_000 + 2_900),
         outcome: Outcome::Completed,
-        guest: (!cell.is_baseline()).then_some(GuestSetup { origin, ready_ms: Some(1_200) }),
+        guest: (!cell.is_baseline()).then_some(GuestSetup {
+            origin,
+            ready_ms: Some(1_200),
+            path: None,
+        }),
         core_speed: None,
         timeline: Some(Timeline {
             started_ns: START_NS,

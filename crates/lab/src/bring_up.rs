@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
 
 use nix::unistd::Pid;
 use vioperf_model::record::CorePlacement;
@@ -16,8 +17,9 @@ use crate::qemu::{
 };
 use crate::sandbox::Sandbox;
 use crate::shaped_link::{self, ShapedLinkError};
-use crate::switch::{self, FarEnd, Switch, SwitchError};
-use crate::tap::{Tap, TapError};
+use crate::switch::{
+    self, GuestEnd, NamespaceEnd, NearEnd, NearEnds, Part, Site, Switch, SwitchError,
+};
 
 /// Name of an endpoint's interface in its namespace.
 pub const ENDPOINT_INTERFACE: &str = "eth0";
@@ -27,6 +29,8 @@ pub const ENDPOINT_INTERFACE: &str = "eth0";
 pub struct LabSpec {
     /// What connects the endpoints.
     pub switch: SwitchKind,
+    /// What is at the near end, where the switch has room for one kind alone.
+    pub near: NearEnd,
     /// MTU of the switch and of the endpoints, in bytes.
     pub mtu: u32,
     /// Rate that the link of the peer is held to, each way; none leaves it as fast as it goes.
@@ -51,10 +55,12 @@ pub struct Lab {
     /// Samples the host's counters.
     pub observer: Observer,
     switch: Box<dyn Switch>,
+    kind: SwitchKind,
+    near: NearEnd,
     socket: Socket,
     mtu: u32,
     placement: Option<CorePlacement>,
-    taps: u32,
+    guests: u32,
 }
 
 /// A process in a network namespace of its own, connected to the switch.
@@ -68,8 +74,9 @@ pub struct Endpoint {
     pub interface: String,
     /// Hardware address of that interface.
     pub mac: Mac,
-    /// The switch's port that it is on, in the sandbox's namespace.
-    pub port: String,
+    /// The switch's port that it is on, in the sandbox's namespace; a switch without ports there has
+    /// none.
+    pub port: Option<String>,
 }
 
 /// A process in the sandbox's network namespace.
@@ -93,12 +100,14 @@ pub enum LabError {
     /// The link could not be held to its rate.
     #[error(transparent)]
     ShapedLink(#[from] ShapedLinkError),
+    /// There is nothing that could be held to a rate.
+    #[error(
+        "testbed.rate: the switch `{0}` has no port for the peer that could be held to a rate: leave the rate out"
+    )]
+    NoPort(SwitchKind),
     /// The kernel refused a request about links.
     #[error(transparent)]
     Netlink(#[from] NetlinkError),
-    /// There is no tap.
-    #[error(transparent)]
-    Tap(#[from] TapError),
     /// A guest did not start.
     #[error(transparent)]
     Guest(#[from] Box<GuestError>),
@@ -117,12 +126,25 @@ impl Lab {
     /// [`LabError`]; what was made until then is gone again.
     pub fn bring_up(sandbox: &Sandbox, spec: &LabSpec) -> Result<Self, LabError> {
         let mut socket = Socket::open()?;
-        let mut switch = switch::open(sandbox, spec.switch);
-        switch.validate(&mut socket)?;
-        match Self::assemble(sandbox, spec, &mut *switch, &mut socket) {
+        let mut switch = switch::open(spec.switch, spec.near);
+        let mut site = Site { sandbox, socket: &mut socket, mtu: spec.mtu };
+        match Self::assemble(spec, &mut *switch, &mut site) {
             Ok((peer, second, observer)) => {
-                let (mtu, placement) = (spec.mtu, spec.placement.clone());
-                Ok(Self { peer, second, observer, switch, socket, mtu, placement, taps: 0 })
+                let LabSpec { switch: kind, near, mtu, .. } = *spec;
+                let placement = spec.placement.clone();
+                let guests = 0;
+                Ok(Self {
+                    peer,
+                    second,
+                    observer,
+                    switch,
+                    kind,
+                    near,
+                    socket,
+                    mtu,
+                    placement,
+                    guests,
+                })
             }
             Err(error) => {
                 // The first error is the one to tell; the namespace takes what is left.
@@ -133,38 +155,40 @@ impl Lab {
     }
 
     fn assemble(
-        sandbox: &Sandbox,
         spec: &LabSpec,
         switch: &mut dyn Switch,
-        socket: &mut Socket,
+        site: &mut Site<'_>,
     ) -> Result<(Endpoint, Endpoint, Observer), LabError> {
-        switch.set_up(socket, spec.mtu)?;
-        let mut endpoint = |name: &str, command: &ProcessCommand, number: u8| {
-            let (process, channel) = namespace::spawn(sandbox, name, command, Place::OwnNamespace)?;
+        switch.set_up(site)?;
+        let mut endpoint = |part: Part, command: &ProcessCommand, number: u8| {
+            let name = part.name();
+            let (process, channel) =
+                namespace::spawn(site.sandbox, name, command, Place::OwnNamespace)?;
             let mac = mac_of(Kind::Endpoint, u32::from(number));
-            let far = FarEnd {
-                namespace: NamespaceRef::Pid(process.pid()),
-                name: ENDPOINT_INTERFACE,
-                mac,
-            };
-            switch.attach_veth(socket, name, far, spec.mtu)?;
-            let (interface, port) = (ENDPOINT_INTERFACE.to_owned(), name.to_owned());
+            let (pid, interface) = (process.pid(), ENDPOINT_INTERFACE);
+            let port =
+                switch.connect_namespace(site, NamespaceEnd { part, pid, interface, mac })?;
+            let interface = interface.to_owned();
             Ok::<_, LabError>(Endpoint { process, channel, interface, mac, port })
         };
-        let peer = endpoint("peer", &spec.peer, 1)?;
-        let second = endpoint("second", &spec.second, 2)?;
+        let peer = endpoint(Part::Peer, &spec.peer, 1)?;
+        let second = endpoint(Part::Second, &spec.second, 2)?;
         if let Some(CorePlacement { near, others }) = &spec.placement {
             for (endpoint, cores) in [(&peer, others), (&second, near)] {
                 let process = &endpoint.process;
                 placement::place_process(process.name(), process.pid(), cores)?;
             }
+            for (name, pid) in switch.processes() {
+                placement::place_process(&name, pid, others)?;
+            }
         }
         if let Some(rate) = spec.rate {
             let there = NamespaceRef::Pid(peer.process.pid());
-            shaped_link::shape(socket, &peer.port, there, &peer.interface, rate)?;
+            let port = peer.port.as_ref().ok_or(LabError::NoPort(spec.switch))?;
+            shaped_link::shape(site.socket, port, there, &peer.interface, rate)?;
         }
         let (process, channel) =
-            namespace::spawn(sandbox, "observer", &spec.observer, Place::Sandbox)?;
+            namespace::spawn(site.sandbox, "observer", &spec.observer, Place::Sandbox)?;
         Ok((peer, second, Observer { process, channel }))
     }
 
@@ -182,26 +206,60 @@ impl Lab {
         Ok(snapshot::boot(hypervisor, image, shape)?)
     }
 
-    /// Starts a guest with a NIC on the switch. When this returns the NIC is plugged and the guest
-    /// runs; that its driver has bound and its carrier is up is the agent's to say.
+    /// Starts a guest with a NIC on the switch. When this returns the NIC is plugged, its backend is
+    /// the one that was asked for, the switch has it, and the guest runs; that its driver has bound and its
+    /// carrier is up is the agent's to say.
     ///
     /// # Errors
     /// [`LabError`]; nothing of the guest is left then.
     pub fn start_guest(
         &mut self,
+        sandbox: &Sandbox,
         source: GuestSource<'_>,
         nic: &NicSpec,
     ) -> Result<Guest, LabError> {
-        let number = self.taps;
-        self.taps = self.taps.wrapping_add(1);
-        let tap = Tap::create(&format!("tap{number}"), nic.queues)?;
-        self.switch.attach_tap(&mut self.socket, &tap, nic.mtu)?;
-        let mut guest = guest::start(source, nic, tap, mac_of(Kind::Guest, number))?;
+        let number = self.guests;
+        self.guests = self.guests.wrapping_add(1);
+        let mac = mac_of(Kind::Guest, number);
+        let end = GuestEnd {
+            number,
+            mac,
+            queues: nic.queues,
+            addresses: &nic.addresses,
+            prefix_length: nic.prefix_length,
+        };
+        let mut site = Site { sandbox, socket: &mut self.socket, mtu: self.mtu };
+        let wire = self.switch.connect_guest(&mut site, &end)?;
+        let mut guest = guest::start(source, nic, wire, mac)?;
+        let path = self.switch.verify(&mut site, guest.wire())?;
+        guest.set_path(path);
         if let Some(placement) = &self.placement {
             let virtual_cpus = guest.virtual_cpu_threads()?;
             placement::place_guest(guest.qemu_pid(), &virtual_cpus, placement)?;
+            for (name, pid) in self.switch.processes() {
+                placement::place_process(&name, pid, &placement.others)?;
+            }
         }
         Ok(guest)
+    }
+
+    /// Whether it has room for that near end.
+    #[must_use]
+    pub fn serves(&self, near: NearEnd) -> bool {
+        self.near == near || switch::near_ends(self.kind) == NearEnds::Both
+    }
+
+    /// The processes of the switch itself, with what they are called in reports.
+    #[must_use]
+    pub fn switch_processes(&self) -> Vec<(String, Pid)> {
+        self.switch.processes()
+    }
+
+    /// The socket of the switch's OVSDB, if it is an Open vSwitch, as every process of the sandbox
+    /// reaches it.
+    #[must_use]
+    pub fn switch_database(&self) -> Option<PathBuf> {
+        self.switch.database()
     }
 
     /// Which cores its threads are held to, if they are.

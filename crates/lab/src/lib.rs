@@ -14,6 +14,7 @@ pub mod namespace;
 pub mod packet_filter;
 pub mod placement;
 pub mod preflight;
+mod private_files;
 pub mod qemu;
 pub mod sandbox;
 mod shaped_link;

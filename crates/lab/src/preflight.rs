@@ -7,6 +7,7 @@ mod device;
 mod machine;
 mod processor;
 mod software;
+mod switches;
 
 use std::fs;
 use std::path::Path;
@@ -18,6 +19,7 @@ pub use device::{kvm, tun, vhost_net};
 pub use machine::{load, memory};
 pub use processor::{frequency_governor, mitigations, simultaneous_multithreading, turbo};
 pub use software::{qemu, user_namespaces};
+pub use switches::switches;
 
 use crate::qemu::{Qemu, QemuError};
 
@@ -66,7 +68,8 @@ impl Check {
 
 /// Everything this crate can ask of the machine below `root` (`/`). The guest's kernel is asked for
 /// where the drivers it needs are known ([`crate::kernel::find`]); its check is made with
-/// [`Check::ok`] or [`Check::fail`] and put beside these.
+/// [`Check::ok`] or [`Check::fail`] and put beside these. What a switch needs it is asked for itself
+/// ([`crate::switch::lacks`], and [`switches`] for all).
 #[must_use]
 pub fn all(
     root: &Path,
@@ -78,7 +81,6 @@ pub fn all(
         qemu(qemu_found, models),
         kvm(root),
         vhost_net(root),
-        tun(root),
         user_namespaces(root, nix::unistd::geteuid().is_root(), software::try_namespaces),
         memory(root, guest_memory_mib),
         load(root),
@@ -116,13 +118,13 @@ mod tests {
         let missing = Qemu::find(Some(Path::new("/nonexistent/qemu")));
         let models: Vec<NicModel> = NicModel::all().collect();
         let checks = all(root.path(), &missing, &models, 256);
-        assert_eq!(checks.len(), 11);
+        assert_eq!(checks.len(), 10);
         let failed: Vec<&str> = checks
             .iter()
             .filter(|check| check.status == Status::Fail)
             .map(|check| check.name.as_str())
             .collect();
-        assert!(failed.contains(&"QEMU") && failed.contains(&"tap device"), "{failed:?}");
+        assert!(failed.contains(&"QEMU"), "{failed:?}");
         assert!(checks.iter().all(|check| check.status == Status::Ok || check.advice.is_some()));
     }
 }

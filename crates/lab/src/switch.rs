@@ -1,84 +1,258 @@
-//! What connects the endpoints of a lab. A kind of switch is one file here, with one line in
-//! [`open`]; everything else goes through [`Switch`].
+//! What connects the endpoints of a lab. **A kind of switch is a file here and its line in [`TABLE`]**
+//! (and its name in [`vioperf_model::switch`], where scenarios find it); everything else goes through
+//! [`Switch`].
 
+use std::fmt;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+
+use nix::unistd::Pid;
 use vioperf_model::scenario::SwitchKind;
-use vioperf_netlink::{NamespaceRef, NetlinkError, Socket};
+use vioperf_netlink::{Mac, NamespaceRef, NetlinkError, Socket};
 
+use crate::namespace::SpawnError;
+use crate::qemu::Qemu;
 use crate::sandbox::Sandbox;
-use crate::tap::Tap;
+use crate::tap::TapError;
 
+mod backing;
 mod bridge;
+mod lack;
+mod macvtap;
+mod none;
+mod ports;
+mod wire;
+
+pub use self::backing::Backing;
+pub use self::lack::Lack;
+pub use self::wire::{Backend, Wire};
+
+/// Every switch.
+const TABLE: &[Row] =
+    &[bridge::ROW, none::ROW, macvtap::BRIDGE, macvtap::VEPA, macvtap::PRIVATE, macvtap::PASSTHRU];
+
+/// A line of the table.
+#[derive(Debug)]
+pub struct Row {
+    /// Its name, as [`vioperf_model::switch::SWITCHES`] has it.
+    name: &'static str,
+    /// What of the switch itself is missing on the machine below a root.
+    lacks: fn(&Path) -> Option<Lack>,
+    /// How a guest's NIC is backed, which has wants of its own.
+    backing: Backing,
+    /// Which near ends it has room for.
+    near_ends: NearEnds,
+    /// Makes it, not yet set up.
+    open: fn(NearEnd) -> Box<dyn Switch>,
+}
+
+/// Which near ends a lab with this switch can have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NearEnds {
+    /// The second namespace, and guests one after the other: one lab serves all.
+    Both,
+    /// Either: what the one has, the other would be in the way of.
+    Either,
+}
+
+/// What is at the near end of the path that a lab is brought up for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NearEnd {
+    /// The second namespace: a baseline.
+    Second,
+    /// A guest, whose NIC has so many queue pairs.
+    Guest {
+        /// Queue pairs.
+        queues: u16,
+    },
+}
 
 /// One kind of switch, in the sandbox's network namespace.
-pub trait Switch: std::fmt::Debug {
-    /// Asks for what it needs and the kernel or host may lack, without changing anything.
-    ///
-    /// # Errors
-    /// [`SwitchError::Missing`].
-    fn validate(&mut self, socket: &mut Socket) -> Result<(), SwitchError>;
-
+pub trait Switch: fmt::Debug {
     /// Creates it, without ports.
     ///
     /// # Errors
-    /// When the kernel refuses.
-    fn set_up(&mut self, socket: &mut Socket, mtu: u32) -> Result<(), SwitchError>;
+    /// When the kernel refuses, or a program does not start.
+    fn set_up(&mut self, site: &mut Site<'_>) -> Result<(), SwitchError>;
 
-    /// Connects another network namespace by a veth pair, whose far end is `eth0` there, down, with
-    /// the given hardware address.
+    /// Connects an endpoint's network namespace, the peer's first: afterwards it has an interface of
+    /// that name and address, down. What its port in the sandbox's namespace is called, if it has one.
     ///
     /// # Errors
     /// When the kernel refuses, or the namespace is gone.
-    fn attach_veth(
+    fn connect_namespace(
         &mut self,
-        socket: &mut Socket,
-        port: &str,
-        far: FarEnd<'_>,
-        mtu: u32,
-    ) -> Result<(), SwitchError>;
+        site: &mut Site<'_>,
+        end: NamespaceEnd<'_>,
+    ) -> Result<Option<String>, SwitchError>;
 
-    /// Connects a tap and brings it up.
+    /// Makes the host's end of a guest's wire and connects it.
     ///
     /// # Errors
-    /// When the kernel refuses.
-    fn attach_tap(&mut self, socket: &mut Socket, tap: &Tap, mtu: u32) -> Result<(), SwitchError>;
+    /// When the kernel refuses, or a program does not start.
+    fn connect_guest(
+        &mut self,
+        site: &mut Site<'_>,
+        guest: &GuestEnd<'_>,
+    ) -> Result<Wire, SwitchError>;
+
+    /// Looks whether a guest's wire, by its name, really is connected as it should be: what is in force,
+    /// in words.
+    ///
+    /// # Errors
+    /// [`SwitchError::NotInForce`].
+    fn verify(&mut self, site: &mut Site<'_>, wire: &str) -> Result<String, SwitchError>;
+
+    /// Its own processes, with what they are called in reports.
+    fn processes(&self) -> Vec<(String, Pid)> {
+        Vec::new()
+    }
+
+    /// Where its OVSDB answers, if it is an Open vSwitch: a socket that every process of the sandbox
+    /// reaches by this path.
+    fn database(&self) -> Option<PathBuf> {
+        None
+    }
 
     /// Undoes everything; goes on after an error and returns all of them.
     fn tear_down(&mut self, socket: &mut Socket) -> Vec<SwitchError>;
 }
 
-/// The end of a veth pair in an endpoint's namespace.
+/// Where a switch is made.
+pub struct Site<'a> {
+    /// The sandbox.
+    pub sandbox: &'a Sandbox,
+    /// Requests about the sandbox's network namespace.
+    pub socket: &'a mut Socket,
+    /// MTU of every port, in bytes.
+    pub mtu: u32,
+}
+
+/// An endpoint in a network namespace of its own.
 #[derive(Debug, Clone, Copy)]
-pub struct FarEnd<'a> {
-    /// The endpoint's network namespace.
-    pub namespace: NamespaceRef<'a>,
-    /// The interface's name there.
-    pub name: &'a str,
-    /// Its hardware address.
-    pub mac: vioperf_netlink::Mac,
+pub struct NamespaceEnd<'a> {
+    /// Which one.
+    pub part: Part,
+    /// A process in its network namespace.
+    pub pid: Pid,
+    /// The name that its interface gets there.
+    pub interface: &'a str,
+    /// The hardware address that it gets.
+    pub mac: Mac,
+}
+
+impl NamespaceEnd<'_> {
+    /// Its network namespace.
+    pub(crate) fn namespace(&self) -> NamespaceRef<'static> {
+        NamespaceRef::Pid(self.pid)
+    }
+}
+
+/// The endpoints that are namespaces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// The far end of every load.
+    Peer,
+    /// The near end of a baseline.
+    Second,
+}
+
+impl Part {
+    /// What it is called, and its port.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Peer => "peer",
+            Self::Second => "second",
+        }
+    }
+}
+
+/// A guest that is to be connected.
+#[derive(Debug, Clone, Copy)]
+pub struct GuestEnd<'a> {
+    /// How many guests the lab had before.
+    pub number: u32,
+    /// Hardware address of its NIC.
+    pub mac: Mac,
+    /// Queue pairs of its NIC.
+    pub queues: u16,
+    /// The addresses that it will have, and the length of their network's prefix.
+    pub addresses: &'a [IpAddr],
+    /// See there.
+    pub prefix_length: u8,
 }
 
 /// Why a switch could not be made or changed.
 #[derive(Debug, thiserror::Error)]
 pub enum SwitchError {
-    /// The host lacks something.
-    #[error("switch `{kind}`: {what} is missing; {advice}")]
-    Missing {
+    /// Something is otherwise than it was made.
+    #[error("switch `{switch}`: {what}")]
+    NotInForce {
         /// The kind of switch.
-        kind: SwitchKind,
-        /// What is missing.
+        switch: &'static str,
+        /// What was found.
         what: String,
-        /// What to do.
-        advice: String,
+    },
+    /// A program of it did not do what it should.
+    #[error("switch `{switch}`: {what}")]
+    Program {
+        /// The kind of switch.
+        switch: &'static str,
+        /// What happened, with its last words.
+        what: String,
     },
     /// The kernel refused.
     #[error("switch: {0}")]
     Netlink(#[from] NetlinkError),
+    /// There is no tap.
+    #[error(transparent)]
+    Tap(#[from] TapError),
+    /// A process did not start.
+    #[error(transparent)]
+    Spawn(#[from] SpawnError),
+    /// A file or socket could not be made.
+    #[error("switch: {step}: {source}")]
+    Io {
+        /// What was being done.
+        step: &'static str,
+        /// The reason.
+        source: std::io::Error,
+    },
 }
 
 /// The switch of that kind, not yet set up.
 #[must_use]
-pub fn open(_: &Sandbox, kind: SwitchKind) -> Box<dyn Switch> {
-    match kind {
-        SwitchKind::Bridge => Box::new(bridge::Bridge::default()),
+pub fn open(kind: SwitchKind, near: NearEnd) -> Box<dyn Switch> {
+    (row(kind).open)(near)
+}
+
+/// Which near ends a lab with this switch can have.
+#[must_use]
+pub fn near_ends(kind: SwitchKind) -> NearEnds {
+    row(kind).near_ends
+}
+
+/// What is missing below `root` (`/`) for a lab with this switch, and with a QEMU for guests on it too.
+#[must_use]
+pub fn lacks(kind: SwitchKind, root: &Path, qemu: Option<&Qemu>) -> Option<Lack> {
+    let row = row(kind);
+    (row.lacks)(root).or_else(|| row.backing.lacks(root, qemu?))
+}
+
+/// The vocabulary and the table name the same switches: a test holds it.
+fn row(kind: SwitchKind) -> &'static Row {
+    TABLE.iter().find(|row| row.name == kind.name()).unwrap_or(&bridge::ROW)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_has_a_line_and_every_line_a_name() {
+        let names: Vec<&str> = SwitchKind::all().map(SwitchKind::name).collect();
+        let lines: Vec<&str> = TABLE.iter().map(|row| row.name).collect();
+        assert_eq!(names, lines, "the same, in the same order");
     }
 }

@@ -13,6 +13,7 @@ pub mod sample;
 pub mod scenario;
 pub mod scenario_file;
 pub mod suggest;
+pub mod switch;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 mod text_form;

@@ -364,6 +364,10 @@ pub struct GuestSetup {
     pub origin: GuestOrigin,
     /// From starting QEMU until the guest's NIC had a carrier, in milliseconds; absent when reused.
     pub ready_ms: Option<u64>,
+    /// The way of its frames on the host, as it was seen to be when the guest was started; absent when
+    /// reused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
 }
 
 /// Which of the host's cores the threads of a lab were held to.

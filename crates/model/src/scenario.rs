@@ -18,6 +18,8 @@ use crate::workload::{Background, Direction, Receivers, Transport, Workload, Wor
 pub use guest::{Accel, DeviceOption, Guest, GuestChanges, Reuse};
 pub use variants::{TestbedChanges, Variant};
 
+pub use crate::switch::SwitchKind;
+
 use variants::is_default;
 
 /// A whole scenario.
@@ -74,31 +76,13 @@ pub struct Testbed {
 impl Default for Testbed {
     fn default() -> Self {
         Self {
-            switch: SwitchKind::Bridge,
+            switch: SwitchKind::default(),
             mtu: 1500,
             rate: None,
             placement: Placement::default(),
             ip: IpVersion::Ipv4,
             server: None,
         }
-    }
-}
-
-/// The kinds of switch a lab can be built with.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
-)]
-#[serde(rename_all = "kebab-case")]
-pub enum SwitchKind {
-    /// Linux bridge.
-    Bridge,
-}
-
-impl fmt::Display for SwitchKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Bridge => "bridge",
-        })
     }
 }
 

@@ -13,6 +13,7 @@ mod mac;
 mod qdisc;
 mod qdisc_counters;
 mod socket;
+mod virtual_link;
 
 pub use address::Address;
 pub use error::{NetlinkError, Result};
@@ -21,3 +22,4 @@ pub use mac::{Mac, ParseMacError};
 pub use qdisc::{Netem, TokenBucket};
 pub use qdisc_counters::QueueDiscipline;
 pub use socket::Socket;
+pub use virtual_link::{MacvlanMode, PortVlan, Upper};

@@ -11,6 +11,7 @@ use nix::errno::Errno;
 use nix::unistd::Pid;
 
 use crate::socket::{Socket, Subject};
+use crate::virtual_link::{MacvlanMode, mode_of};
 use crate::{Mac, NetlinkError, Result};
 
 /// What an interface says of its ability to pass packets (RFC 2863 `ifOperStatus`).
@@ -79,6 +80,10 @@ pub struct Link {
     pub kind: Option<String>,
     /// Index of the bridge (or bond…) it is a port of.
     pub master: Option<u32>,
+    /// Index of the interface that it lies on (a macvtap's, a VLAN's), or of a veth's other end.
+    pub below: Option<u32>,
+    /// Of a macvlan or macvtap, how it reaches the others.
+    pub macvlan_mode: Option<MacvlanMode>,
     /// Number of transmit queues it was created with.
     pub tx_queues: Option<u32>,
     /// Number of receive queues it was created with.
@@ -97,7 +102,7 @@ pub enum NamespaceRef<'fd> {
 }
 
 impl NamespaceRef<'_> {
-    fn attribute(self) -> LinkAttribute {
+    pub(crate) fn attribute(self) -> LinkAttribute {
         match self {
             Self::Pid(pid) => LinkAttribute::NetNsPid(pid.as_raw().cast_unsigned()),
             Self::Fd(fd) => LinkAttribute::NetNsFd(fd.as_raw_fd()),
@@ -220,7 +225,7 @@ impl Socket {
         self.create("create the bridge", name, message)
     }
 
-    fn create(
+    pub(crate) fn create(
         &mut self,
         operation: &'static str,
         interface: &str,
@@ -340,7 +345,7 @@ fn about(index: u32) -> LinkMessage {
 }
 
 /// The kernel's rule (`dev_valid_name`), asked here so that the error can say it.
-fn checked_name(name: &str) -> Result<()> {
+pub(crate) fn checked_name(name: &str) -> Result<()> {
     let well_formed = (1..=15).contains(&name.len())
         && name != "."
         && name != ".."
@@ -363,6 +368,8 @@ fn link_of(message: RouteNetlinkMessage) -> Option<Link> {
         qdisc: None,
         kind: None,
         master: None,
+        below: None,
+        macvlan_mode: None,
         tx_queues: None,
         rx_queues: None,
         counters: None,
@@ -377,7 +384,11 @@ fn link_of(message: RouteNetlinkMessage) -> Option<Link> {
             LinkAttribute::Controller(index) => link.master = Some(index),
             LinkAttribute::NumTxQueues(queues) => link.tx_queues = Some(queues),
             LinkAttribute::NumRxQueues(queues) => link.rx_queues = Some(queues),
-            LinkAttribute::LinkInfo(infos) => link.kind = infos.iter().find_map(kind_of),
+            LinkAttribute::Link(index) => link.below = Some(index),
+            LinkAttribute::LinkInfo(infos) => {
+                link.kind = infos.iter().find_map(kind_of);
+                link.macvlan_mode = mode_of(&infos);
+            }
             LinkAttribute::Stats64(stats) => {
                 link.counters = Some(Counters {
                     rx_packets: stats.rx_packets,

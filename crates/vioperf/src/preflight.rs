@@ -6,9 +6,10 @@ use anyhow::anyhow;
 use vioperf_lab::kernel::ModuleTree;
 use vioperf_lab::preflight::{self, Check, Status};
 use vioperf_lab::qemu::{Qemu, QemuError};
+use vioperf_lab::switch;
 use vioperf_model::nic::NicModel;
 use vioperf_model::record::LeftOut;
-use vioperf_model::scenario::{Guest, Scenario};
+use vioperf_model::scenario::{Guest, Scenario, SwitchKind};
 
 use crate::conductor::hypervisor::{ByVariant, Ingredients};
 use crate::exit::Failure;
@@ -33,7 +34,11 @@ pub fn check(mut scenario: Scenario) -> Result<Ready, Failure> {
     let mut left_out = Vec::new();
     let mut ingredients = ByVariant::new();
     if scenario.factors.nic.is_empty() {
-        return Ok(Ready { scenario, left_out, ingredients });
+        let problems = leave_out_switches(&mut scenario, None, &mut left_out);
+        return match problems.is_empty() {
+            true => Ok(Ready { scenario, left_out, ingredients }),
+            false => Err(cannot_run(&problems)),
+        };
     }
     let guests: ByVariant<Guest> = scenario
         .variants_or_none()
@@ -44,6 +49,8 @@ pub fn check(mut scenario: Scenario) -> Result<Ready, Failure> {
     let mut qemus: ByVariant<Result<Qemu, QemuError>> =
         guests.iter().map(|(variant, guest)| (variant.clone(), find(guest))).collect();
     let mut problems = leave_out_models(&mut scenario, &qemus, &mut left_out);
+    let any_qemu = qemus.values().flatten().next();
+    problems.extend(leave_out_switches(&mut scenario, any_qemu, &mut left_out));
     let models: Vec<NicModel> = scenario.factors.nic.as_slice().to_vec();
     for (variant, guest) in guests {
         let Some(qemu) = qemus.remove(&variant) else { continue };
@@ -61,10 +68,40 @@ pub fn check(mut scenario: Scenario) -> Result<Ready, Failure> {
     if problems.is_empty() {
         return Ok(Ready { scenario, left_out, ingredients });
     }
-    Err(Failure::Machine(anyhow!(
+    Err(cannot_run(&problems))
+}
+
+fn cannot_run(problems: &[String]) -> Failure {
+    Failure::Machine(anyhow!(
         "this machine cannot run the scenario:\n  - {}",
         problems.join("\n  - ")
-    )))
+    ))
+}
+
+/// Leaves out the switches that cannot be had here, and says when none is left.
+fn leave_out_switches(
+    scenario: &mut Scenario,
+    qemu: Option<&Qemu>,
+    left_out: &mut Vec<LeftOut>,
+) -> Vec<String> {
+    let lack = |kind: SwitchKind| switch::lacks(kind, Path::new("/"), qemu);
+    if scenario.factors.switch.is_empty() {
+        let only = scenario.testbed.switch;
+        return lack(only).map(|lack| format!("switch {only}: {lack}")).into_iter().collect();
+    }
+    let mut reasons = Vec::new();
+    scenario.factors.switch.retain(|&kind| {
+        let lack = lack(kind);
+        let what = format!("switch {kind}");
+        reasons.extend(lack.as_ref().map(|lack| LeftOut { what, reason: lack.to_string() }));
+        lack.is_none()
+    });
+    if !scenario.factors.switch.is_empty() {
+        left_out.extend(reasons);
+        return Vec::new();
+    }
+    let of = |out: LeftOut| format!("no switch is left: {}: {}", out.what, out.reason);
+    reasons.into_iter().map(of).collect()
 }
 
 /// Leaves out the NIC models that a QEMU of any variant has not, and says when none is left.

@@ -201,6 +201,14 @@ impl Qemu {
         self.devices.remove(device);
     }
 
+    /// Whether it was built with that network backend. One that does not say is taken to have it: it will
+    /// refuse then.
+    pub(crate) fn has_netdev(&self, name: &str) -> bool {
+        // Every one has taps.
+        let listing = || ask(&self.path, &["-netdev", "help"]).unwrap_or_default();
+        name == "tap" || lists_netdev(&listing(), name)
+    }
+
     /// True when it has that device, by QEMU's own name.
     pub(super) fn has_device(&self, device: &str) -> bool {
         self.devices.contains(device)
@@ -288,6 +296,12 @@ fn devices_of(listing: &str) -> BTreeSet<String> {
         .collect()
 }
 
+/// Whether a backend is among those of `-netdev help`, one a line after a heading.
+fn lists_netdev(listing: &str, name: &str) -> bool {
+    let mut lines = listing.lines().map(str::trim);
+    !lines.clone().any(|line| line == "hubport") || lines.any(|line| line == name)
+}
+
 /// The names in `  mrg_rxbuf=<bool>           - on/off (default: on)`.
 fn properties_of(listing: &str) -> BTreeSet<String> {
     let name = |line: &str| Some(line.strip_prefix("  ")?.split_once("=<")?.0.trim().to_owned());
@@ -305,6 +319,13 @@ mod tests {
         let known = properties_of(listing);
         assert_eq!(known.len(), 3);
         assert!(known.contains("mrg_rxbuf") && known.contains("mac"), "{known:?}");
+    }
+
+    #[test]
+    fn a_network_backend_is_found_in_the_list() {
+        let listing = "Available netdev backend types:\nsocket\nhubport\ntap\nuser\n";
+        assert!(lists_netdev(listing, "user") && !lists_netdev(listing, "stream"));
+        assert!(lists_netdev("qemu: -netdev help: no such thing", "stream"));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
 use std::io;
+use std::net::IpAddr;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
@@ -15,9 +16,9 @@ use vioperf_netlink::Mac;
 
 use super::fault::{Fault, GuestError};
 use super::machine::{Machine, Start};
-use super::nic::{Wire, as_json, backend, device};
+use super::nic::{self, as_json, backend, device};
 use super::{Accelerator, BootImage, Hypervisor, Shape, Snapshot};
-use crate::tap::Tap;
+use crate::switch::{Backend, Wire};
 
 /// The kernel's own packet mover for guests.
 pub const VHOST_DEVICE: &str = "/dev/vhost-net";
@@ -52,8 +53,11 @@ impl GuestSource<'_> {
 pub struct NicSpec {
     /// Its model.
     pub model: NicModel,
-    /// MTU of the host's end, in bytes; the guest's end is the agent's to set.
-    pub mtu: u32,
+    /// The addresses that it will have (they are the agent's to set): a backend that ends connections
+    /// itself answers for them.
+    pub addresses: Vec<IpAddr>,
+    /// The length of their network's prefix, in bits.
+    pub prefix_length: u8,
     /// Queue pairs; more than one is for virtio only.
     pub queues: u16,
     /// Properties of QEMU's device that are otherwise than they would be.
@@ -69,21 +73,22 @@ pub struct Timings {
     pub plugged: Duration,
 }
 
-/// A running guest; killed and waited for when dropped, and its tap with it.
+/// A running guest; killed and waited for when dropped, and its tap with it where nobody else holds it.
 #[derive(Debug)]
 pub struct Guest {
     machine: Machine,
-    tap: String,
+    wire: String,
     mac: Mac,
     vhost: bool,
+    path: String,
     timings: Timings,
 }
 
-/// Starts a guest whose NIC is wired to `tap`, which becomes QEMU's alone.
+/// Starts a guest whose NIC is backed by `wire`, which becomes QEMU's.
 pub(crate) fn start(
     source: GuestSource<'_>,
     nic: &NicSpec,
-    tap: Tap,
+    wire: Wire,
     mac: Mac,
 ) -> Result<Guest, Box<GuestError>> {
     let operation = "start the guest";
@@ -92,14 +97,14 @@ pub(crate) fn start(
     let before = |fault| GuestError::before_start(operation, fault);
     let supported = hypervisor.qemu.require(nic.model);
     supported.map_err(|error| before(Fault::Wire(error.to_string())))?;
-    let vhost = open_vhost(hypervisor.accelerator, nic, tap.queues.len());
-    let wire = Wire { tap: tap.name, queues: tap.queues, vhost };
+    let vhost = open_vhost(hypervisor.accelerator, nic, &wire.backend);
     let descriptors: Vec<RawFd> =
-        wire.queues.iter().chain(&wire.vhost).map(AsRawFd::as_raw_fd).collect();
-    let properties = (backend(&wire), device(nic.model, mac, wire.queues.len(), &nic.options));
+        wire.backend.descriptors().iter().chain(&vhost).map(AsRawFd::as_raw_fd).collect();
+    let queues = usize::from(nic.queues.max(1));
+    let properties = (backend(&wire.backend, &vhost), device(nic.model, mac, queues, &nic.options));
     let (machine, timings) = match source {
         GuestSource::Snapshot(snapshot) => {
-            let mut machine = snapshot.restore(operation, descriptors)?;
+            let mut machine = snapshot.restore(operation, descriptors, wire.beside)?;
             let restored = started.elapsed();
             machine.command("plug the NIC in", "netdev_add", &as_json(properties.0))?;
             machine.command("plug the NIC in", "device_add", &as_json(properties.1))?;
@@ -115,20 +120,32 @@ pub(crate) fn start(
                 incoming: false,
                 nic: Some(properties),
                 inherited: descriptors,
+                beside: wire.beside,
             })?;
             let now = started.elapsed();
             (machine, Timings { restored: now, plugged: now })
         }
     };
     // Our descriptors of the tap close here: from now on it lives exactly as long as QEMU.
-    Ok(Guest { machine, tap: wire.tap, mac, vhost: !wire.vhost.is_empty(), timings })
+    let mut guest = Guest {
+        machine,
+        wire: wire.name,
+        mac,
+        vhost: !vhost.is_empty(),
+        path: String::new(),
+        timings,
+    };
+    guest.verify_backend(wire.backend.netdev())?;
+    Ok(guest)
 }
 
 /// vhost serves virtio under KVM; where it is missing QEMU moves the packets itself.
-fn open_vhost(accelerator: Accelerator, nic: &NicSpec, queues: usize) -> Vec<OwnedFd> {
+fn open_vhost(accelerator: Accelerator, nic: &NicSpec, backend: &Backend) -> Vec<OwnedFd> {
+    let Backend::Tap(queues) = backend;
     if accelerator != Accelerator::Kvm || !nic.model.row().qemu_device.starts_with("virtio-net") {
         return Vec::new();
     }
+    let queues = queues.len();
     let open = || OpenOptions::new().read(true).write(true).open(VHOST_DEVICE).map(OwnedFd::from);
     (0..queues).map(|_| open()).collect::<io::Result<_>>().unwrap_or_default()
 }
@@ -176,10 +193,34 @@ impl Guest {
         self.mac
     }
 
-    /// Name of the tap in the sandbox's network namespace.
+    /// Name of the host's end of its wire.
     #[must_use]
-    pub fn tap(&self) -> &str {
-        &self.tap
+    pub fn wire(&self) -> &str {
+        &self.wire
+    }
+
+    /// The way of its frames on the host, as the switch was seen to have it; and who moves them.
+    #[must_use]
+    pub fn path(&self) -> String {
+        let mover = if self.vhost { "vhost-net" } else { "QEMU" };
+        format!("{}, its frames moved by {mover}", self.path)
+    }
+
+    pub(crate) fn set_path(&mut self, path: String) {
+        self.path = path;
+    }
+
+    /// Whether QEMU itself says that the NIC is on the backend that was asked for.
+    fn verify_backend(&mut self, netdev: &str) -> Result<(), Box<GuestError>> {
+        let operation = "look at the NIC's backend";
+        let ask = json!({ "command-line": "info network" });
+        let answer = self.machine.command(operation, "human-monitor-command", &ask)?;
+        let text = answer.as_str().unwrap_or_default();
+        if nic::backend_of(text) == Some(netdev) {
+            return Ok(());
+        }
+        let reason = format!("the NIC should be backed by `{netdev}`, but QEMU says: {text}");
+        Err(self.machine.error(operation, Fault::Wire(reason)))
     }
 
     /// True when the host's kernel moves the packets (vhost-net), not QEMU.

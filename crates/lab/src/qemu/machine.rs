@@ -1,6 +1,7 @@
 //! One QEMU process, with its monitor, its console and its channel to the agent.
 
 use std::fmt::Display;
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
@@ -11,6 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
+use nix::sched::{CloneFlags, setns};
 use nix::unistd::{Pid, setsid};
 use serde_json::{Value, json};
 
@@ -57,6 +59,8 @@ pub(super) struct Start<'a> {
     pub nic: Option<(Properties, Properties)>,
     /// Further descriptors that QEMU inherits, under the same numbers.
     pub inherited: Vec<RawFd>,
+    /// A process whose network namespace it is put into; none leaves it in this one.
+    pub beside: Option<Pid>,
 }
 
 impl Machine {
@@ -81,11 +85,14 @@ impl Machine {
         let mut inherited = start.inherited;
         inherited.extend([parts.monitor, parts.agent]);
         inherited.extend([start.image.kernel(), start.image.initramfs()].map(OwnedFd::as_raw_fd));
+        let namespace = |pid: Pid| File::open(format!("/proc/{pid}/ns/net"));
+        let there = start.beside.map(namespace).transpose();
+        let there = there.map_err(failed("open a network namespace"))?;
         let mut command = Command::new(&start.hypervisor.qemu.path);
         command.args(arguments(&parts));
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         // SAFETY: between fork and exec only system calls are made, nothing is allocated or locked.
-        unsafe { command.pre_exec(move || prepare(&inherited)) };
+        unsafe { command.pre_exec(move || prepare(&inherited, there.as_ref())) };
         let mut child = command.spawn().map_err(failed("start QEMU"))?;
         drop((monitor_theirs, agent_theirs));
         let (console, errors) = match tails(&mut child) {
@@ -331,8 +338,11 @@ fn tails(child: &mut Child) -> io::Result<(Tail, Tail)> {
 
 /// Runs in the child, between fork and exec: a session of its own keeps Ctrl-C away, and the
 /// descriptors named live through the exec.
-fn prepare(inherited: &[RawFd]) -> io::Result<()> {
+fn prepare(inherited: &[RawFd], namespace: Option<&File>) -> io::Result<()> {
     setsid()?;
+    if let Some(namespace) = namespace {
+        setns(namespace, CloneFlags::CLONE_NEWNET)?;
+    }
     for &number in inherited {
         // SAFETY: the parent holds these descriptors open, and so does its copy here.
         let fd = unsafe { std::os::fd::BorrowedFd::borrow_raw(number) };

@@ -9,41 +9,47 @@ use vioperf_model::scenario::DeviceOption;
 use vioperf_netlink::Mac;
 
 use super::command_line::{LEGACY_BUS, PCIE_SLOT};
+use crate::switch::Backend;
 
 /// Names of backend and device within QEMU.
-const NETDEV: &str = "net0";
+pub(super) const NETDEV: &str = "net0";
 const DEVICE: &str = "nic0";
-
-/// The host's side of a NIC, open, to be inherited by QEMU.
-#[derive(Debug)]
-pub(super) struct Wire {
-    /// The tap's name, for messages.
-    pub tap: String,
-    /// One descriptor a queue.
-    pub queues: Vec<OwnedFd>,
-    /// As many of `/dev/vhost-net`, or none: QEMU itself then copies the packets.
-    pub vhost: Vec<OwnedFd>,
-}
 
 /// Properties in QEMU's order: name and typed value.
 pub(super) type Properties = Vec<(String, Value)>;
 
-/// The backend: the tap.
-pub(super) fn backend(wire: &Wire) -> Properties {
-    let joined = |fds: &[OwnedFd]| {
-        fds.iter().map(|fd| fd.as_raw_fd().to_string()).collect::<Vec<_>>().join(":")
-    };
-    let (one, many) = (wire.queues.len() == 1, wire.queues.len() > 1);
+/// The backend; as many descriptors of `/dev/vhost-net` as it has queues, or none: QEMU itself then moves
+/// the frames.
+pub(super) fn backend(backend: &Backend, vhost: &[OwnedFd]) -> Properties {
     let mut properties: Properties =
-        vec![("type".into(), "tap".into()), ("id".into(), NETDEV.into())];
-    properties.extend(one.then(|| ("fd".into(), joined(&wire.queues).into())));
-    properties.extend(many.then(|| ("fds".into(), joined(&wire.queues).into())));
-    if !wire.vhost.is_empty() {
-        properties.push(("vhost".into(), true.into()));
-        properties
-            .push((if one { "vhostfd" } else { "vhostfds" }.into(), joined(&wire.vhost).into()));
+        vec![("type".into(), backend.netdev().into()), ("id".into(), NETDEV.into())];
+    match backend {
+        Backend::Tap(queues) => {
+            let (descriptors, of_vhost) = match queues.len() {
+                1 => ("fd", "vhostfd"),
+                _ => ("fds", "vhostfds"),
+            };
+            properties.push((descriptors.into(), joined(queues).into()));
+            if !vhost.is_empty() {
+                properties.push(("vhost".into(), true.into()));
+                properties.push((of_vhost.into(), joined(vhost).into()));
+            }
+        }
     }
     properties
+}
+
+fn joined(descriptors: &[OwnedFd]) -> String {
+    descriptors.iter().map(|fd| fd.as_raw_fd().to_string()).collect::<Vec<_>>().join(":")
+}
+
+/// The type of the backend that a NIC is on, by QEMU's `info network`: it follows the device that it
+/// belongs to, as in ` \ net0: index=0,type=tap,fd=9`.
+pub(super) fn backend_of(listing: &str) -> Option<&str> {
+    let line = listing.lines().find_map(|line| {
+        line.trim_start_matches([' ', '\\']).strip_prefix(NETDEV)?.strip_prefix(": ")
+    })?;
+    line.split(',').find_map(|part| part.strip_prefix("type="))
 }
 
 /// The device, in the slot that its bus asks for, with the properties that the user wants.
@@ -130,6 +136,14 @@ mod tests {
             );
             assert!(text.starts_with(&begin), "{text}");
         }
+    }
+
+    #[test]
+    fn the_backend_is_read_from_what_qemu_lists() {
+        let text = "nic0: index=0,type=nic,model=virtio-net-pci,macaddr=52:54:00:c0:00:00\r\n \\ net0: \
+                    index=0,type=tap,fd=19\r\n";
+        assert_eq!(backend_of(text), Some("tap"));
+        assert_eq!(backend_of("hub 0\r\n"), None);
     }
 
     #[test]

@@ -72,6 +72,7 @@ pub(crate) fn boot(
         incoming: false,
         nic: None,
         inherited: vec![memory.as_raw_fd()],
+        beside: None,
     })?;
     let origin = Origin { hypervisor: hypervisor.clone(), image: image.clone(), shape };
     Ok(Booted { machine, origin, memory, started })
@@ -172,11 +173,13 @@ impl Snapshot {
         &self.0.origin
     }
 
-    /// A QEMU that holds the guest, stopped; `inherited` are further descriptors for it.
+    /// A QEMU that holds the guest, stopped; `inherited` are further descriptors for it, and it is put
+    /// into the network namespace of `beside`.
     pub(super) fn restore(
         &self,
         operation: &'static str,
         mut inherited: Vec<std::os::fd::RawFd>,
+        beside: Option<Pid>,
     ) -> Result<Machine, Box<GuestError>> {
         let failed = |source| {
             let step = "open the snapshot";
@@ -196,6 +199,7 @@ impl Snapshot {
             incoming: true,
             nic: None,
             inherited,
+            beside,
         })?;
         let uri = match hypervisor.qemu.version >= FILE_MIGRATION {
             true => format!("file:/proc/self/fd/{number}"),

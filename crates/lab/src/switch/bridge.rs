@@ -1,14 +1,20 @@
 //! Linux's own bridge. Its ports forward at once: without spanning tree there is no forward delay.
 
-use std::fs;
-use std::path::Path;
+use vioperf_netlink::Socket;
 
-use nix::errno::Errno;
-use vioperf_model::scenario::SwitchKind;
-use vioperf_netlink::{NetlinkError, Socket, VethEnd};
+use super::{
+    Backing, GuestEnd, NamespaceEnd, NearEnds, Row, Site, Switch, SwitchError, Wire, lack, ports,
+};
 
-use super::{FarEnd, Switch, SwitchError};
-use crate::tap::Tap;
+pub(super) const ROW: Row = Row {
+    name: "bridge",
+    lacks: |_| {
+        lack::kernel(|socket| socket.create_bridge(NAME), "bridge", "`sudo modprobe bridge`")
+    },
+    backing: Backing::Tap,
+    near_ends: NearEnds::Both,
+    open: |_| Box::new(Bridge::default()),
+};
 
 const NAME: &str = "vioperf0";
 
@@ -20,62 +26,42 @@ pub(super) struct Bridge {
 }
 
 impl Switch for Bridge {
-    fn validate(&mut self, socket: &mut Socket) -> Result<(), SwitchError> {
-        // The one sure way to ask: make one in the sandbox and take it away again.
-        match socket.create_bridge(NAME) {
-            Ok(()) => {
-                let index = socket.link_by_name(NAME)?.index;
-                Ok(socket.delete(index)?)
-            }
-            Err(error) if error.errno() == Some(Errno::EOPNOTSUPP) => Err(SwitchError::Missing {
-                kind: SwitchKind::Bridge,
-                what: "the kernel's bridge".to_owned(),
-                advice: "`modprobe bridge` as root".to_owned(),
-            }),
-            Err(error) => Err(error.into()),
-        }
+    fn set_up(&mut self, site: &mut Site<'_>) -> Result<(), SwitchError> {
+        site.socket.create_bridge(NAME)?;
+        self.adopt(site)
     }
 
-    fn set_up(&mut self, socket: &mut Socket, mtu: u32) -> Result<(), SwitchError> {
-        socket.create_bridge(NAME)?;
-        let index = socket.link_by_name(NAME)?.index;
-        self.index = Some(index);
-        silence(NAME);
-        socket.set_mtu(index, mtu)?;
-        Ok(socket.set_up(index)?)
-    }
-
-    fn attach_veth(
+    fn connect_namespace(
         &mut self,
-        socket: &mut Socket,
-        port: &str,
-        far: FarEnd<'_>,
-        mtu: u32,
-    ) -> Result<(), SwitchError> {
-        let near = VethEnd { mtu: Some(mtu), ..VethEnd::new(port) };
-        let there = VethEnd {
-            name: far.name,
-            mac: Some(far.mac),
-            mtu: Some(mtu),
-            namespace: Some(far.namespace),
-        };
-        socket.create_veth(&near, &there)?;
-        self.attach(socket, port, None)
+        site: &mut Site<'_>,
+        end: NamespaceEnd<'_>,
+    ) -> Result<Option<String>, SwitchError> {
+        let port = ports::veth(site, &end)?;
+        self.attach(site, &port)?;
+        Ok(Some(port))
     }
 
-    fn attach_tap(&mut self, socket: &mut Socket, tap: &Tap, mtu: u32) -> Result<(), SwitchError> {
-        self.attach(socket, &tap.name, Some(mtu))
+    fn connect_guest(
+        &mut self,
+        site: &mut Site<'_>,
+        guest: &GuestEnd<'_>,
+    ) -> Result<Wire, SwitchError> {
+        let wire = ports::tap(guest)?;
+        self.attach(site, &wire.name)?;
+        Ok(wire)
+    }
+
+    fn verify(&mut self, site: &mut Site<'_>, wire: &str) -> Result<String, SwitchError> {
+        let link = site.socket.link_by_name(wire)?;
+        if link.master.is_none() || link.master != self.index {
+            let what = format!("{wire} is no port of the bridge {NAME}");
+            return Err(SwitchError::NotInForce { switch: ROW.name, what });
+        }
+        Ok("a tap on a Linux bridge".to_owned())
     }
 
     fn tear_down(&mut self, socket: &mut Socket) -> Vec<SwitchError> {
-        let mut errors = Vec::new();
-        for name in self.ports.drain(..) {
-            // A tap goes with its guest and a veth with its endpoint: gone already is fine.
-            match socket.link_by_name(&name).and_then(|link| socket.delete(link.index)) {
-                Ok(()) | Err(NetlinkError::NoSuchLink { .. }) => {}
-                Err(error) => errors.push(error.into()),
-            }
-        }
+        let mut errors = ports::delete(socket, self.ports.drain(..));
         if let Some(index) = self.index.take()
             && let Err(error) = socket.delete(index)
         {
@@ -86,29 +72,22 @@ impl Switch for Bridge {
 }
 
 impl Bridge {
-    fn attach(
-        &mut self,
-        socket: &mut Socket,
-        port: &str,
-        mtu: Option<u32>,
-    ) -> Result<(), SwitchError> {
-        let index = socket.link_by_name(port)?.index;
+    /// Takes the bridge that was just created as its own and brings it up.
+    fn adopt(&mut self, site: &mut Site<'_>) -> Result<(), SwitchError> {
+        let index = site.socket.link_by_name(NAME)?.index;
+        self.index = Some(index);
+        ports::silence(NAME);
+        site.socket.set_mtu(index, site.mtu)?;
+        Ok(site.socket.set_up(index)?)
+    }
+
+    /// Makes an interface a port and brings it up.
+    fn attach(&mut self, site: &mut Site<'_>, port: &str) -> Result<(), SwitchError> {
         if !self.ports.iter().any(|known| known == port) {
             self.ports.push(port.to_owned());
         }
-        silence(port);
-        if let Some(mtu) = mtu {
-            socket.set_mtu(index, mtu)?;
-        }
-        socket.set_master(index, self.index)?;
-        Ok(socket.set_up(index)?)
+        let index = ports::prepare(site, port)?;
+        site.socket.set_master(index, self.index)?;
+        Ok(site.socket.set_up(index)?)
     }
-}
-
-/// Keeps the kernel from sending IPv6's own packets (router solicitations, multicast reports) out of
-/// a port, where they would be counted among the load's. Ports carry IPv6 all the same; a kernel
-/// without IPv6 has nothing to silence.
-fn silence(interface: &str) {
-    let settings = Path::new("/proc/sys/net/ipv6/conf").join(interface);
-    let _ = fs::write(settings.join("disable_ipv6"), "1");
 }

@@ -12,6 +12,7 @@ use nix::sys::signal::{SigSet, Signal};
 use vioperf_lab::namespace::ProcessCommand;
 use vioperf_lab::qemu::{Fault, GuestSource, Hypervisor, NicSpec, QemuVersion, Shape, Snapshot};
 use vioperf_lab::sandbox::{Entered, Sandbox, enter};
+use vioperf_lab::switch::{NearEnd, lacks};
 use vioperf_lab::tap::Tap;
 use vioperf_lab::{Lab, LabError, LabSpec};
 use vioperf_model::nic::NicModel;
@@ -66,10 +67,15 @@ fn wait_for_ever() -> ! {
 }
 
 fn bring_up(sandbox: &Sandbox) -> Lab {
+    bring_up_with(sandbox, SwitchKind::default(), NearEnd::Second)
+}
+
+fn bring_up_with(sandbox: &Sandbox, switch: SwitchKind, near: NearEnd) -> Lab {
     let endpoint =
         ProcessCommand { program: "/proc/self/exe".into(), arguments: vec!["endpoint".into()] };
     let spec = LabSpec {
-        switch: SwitchKind::Bridge,
+        switch,
+        near,
         mtu: 1500,
         rate: None,
         placement: None,
@@ -178,19 +184,31 @@ fn tap() -> ExitCode {
     }
 }
 
-/// A lab that is dropped takes its links along, and another can be brought up.
+/// A lab that is dropped takes its links and processes along, and another can be brought up: with every
+/// switch that can be had here, for either near end.
 fn twice(sandbox: &Sandbox) {
-    for _ in 0..2 {
-        let lab = bring_up(sandbox);
-        let pids = lab.processes().map(|(_, pid)| pid);
-        drop(lab);
-        let links = vioperf_netlink::Socket::open().unwrap().links().unwrap();
-        assert_eq!(links.len(), 1, "{links:?}");
-        for pid in pids {
-            assert!(!Path::new(&format!("/proc/{pid}")).exists());
+    let root = Path::new("/");
+    let had = SwitchKind::all().filter(|&kind| lacks(kind, root, None).is_none());
+    for (kind, near) in had.flat_map(|kind| NEAR_ENDS.map(|near| (kind, near))) {
+        println!("{kind} with {near:?}");
+        for _ in 0..2 {
+            let mut lab = bring_up_with(sandbox, kind, near);
+            for channel in [&mut lab.peer.channel, &mut lab.second.channel] {
+                assert_eq!(links_seen(channel), "lo eth0");
+            }
+            let mut pids = lab.processes().map(|(_, pid)| pid).to_vec();
+            pids.extend(lab.switch_processes().into_iter().map(|(_, pid)| pid));
+            drop(lab);
+            let links = vioperf_netlink::Socket::open().unwrap().links().unwrap();
+            assert_eq!(links.len(), 1, "{links:?}");
+            for pid in pids {
+                assert!(!Path::new(&format!("/proc/{pid}")).exists());
+            }
         }
     }
 }
+
+const NEAR_ENDS: [NearEnd; 2] = [NearEnd::Second, NearEnd::Guest { queues: 1 }];
 
 /// A snapshot with every model's driver loaded.
 fn snapshot(lab: &Lab) -> Snapshot {
@@ -218,7 +236,7 @@ fn snapshot_by(lab: &Lab, hypervisor: &Hypervisor) -> Snapshot {
 }
 
 fn nic(model: NicModel) -> NicSpec {
-    NicSpec { model, mtu: 1500, queues: 1, options: [].into() }
+    NicSpec { model, addresses: vec![], prefix_length: 15, queues: 1, options: [].into() }
 }
 
 /// A guest with a NIC, that waits to be killed.
@@ -226,7 +244,7 @@ fn guest_and_wait(sandbox: &Sandbox) {
     let mut lab = bring_up(sandbox);
     let snapshot = snapshot(&lab);
     let source = GuestSource::Snapshot(&snapshot);
-    let guest = lab.start_guest(source, &nic("virtio".parse().unwrap())).unwrap();
+    let guest = lab.start_guest(sandbox, source, &nic("virtio".parse().unwrap())).unwrap();
     println!("qemu {}", guest.qemu_pid());
     at("guest");
     wait_for_ever();
@@ -238,7 +256,8 @@ fn models(sandbox: &Sandbox) {
     let snapshot = snapshot(&lab);
     for model in NicModel::all() {
         let started = Instant::now();
-        let mut guest = lab.start_guest(GuestSource::Snapshot(&snapshot), &nic(model)).unwrap();
+        let mut guest =
+            lab.start_guest(sandbox, GuestSource::Snapshot(&snapshot), &nic(model)).unwrap();
         let mac = guest.mac().to_string();
         let answered = started.elapsed();
         let facts = guest
@@ -256,7 +275,7 @@ fn models(sandbox: &Sandbox) {
         );
         assert_eq!(facts.driver.as_deref(), Some(model.row().driver));
         assert!(facts.carrier && guest.is_alive(), "{facts:?}");
-        let tap = guest.tap().to_owned();
+        let tap = guest.wire().to_owned();
         let mut socket = vioperf_netlink::Socket::open().unwrap();
         assert!(socket.link_by_name(&tap).unwrap().carrier);
         guest.stop();
@@ -271,7 +290,7 @@ fn old_qemu(sandbox: &Sandbox) {
     hypervisor.qemu.version = QemuVersion { major: 7, minor: 2, micro: 0 };
     let snapshot = snapshot_by(&lab, &hypervisor);
     let spec = NicSpec { queues: 2, ..nic("virtio".parse().unwrap()) };
-    let mut start = || lab.start_guest(GuestSource::Snapshot(&snapshot), &spec).unwrap();
+    let mut start = || lab.start_guest(sandbox, GuestSource::Snapshot(&snapshot), &spec).unwrap();
     for mut guest in [start(), start()] {
         let mac = guest.mac().to_string();
         let facts = guest
@@ -300,7 +319,7 @@ fn faults(sandbox: &Sandbox) {
     let headless = guests::image_without_agent();
     let shape = Shape::default();
     let source = GuestSource::FreshBoot { hypervisor: &hypervisor, image: &headless, shape };
-    let mut guest = lab.start_guest(source, &nic("virtio".parse().unwrap())).unwrap();
+    let mut guest = lab.start_guest(sandbox, source, &nic("virtio".parse().unwrap())).unwrap();
     let error = guest
         .answer_within("reach the agent", BOUND, |mut channel| guests::hello(&mut channel))
         .unwrap_err();
@@ -325,7 +344,7 @@ fn fresh_boot(sandbox: &Sandbox) {
         GuestSource::FreshBoot { hypervisor: &hypervisor, image: &image, shape: Shape::default() };
     for name in ["virtio", "e1000"] {
         let model: NicModel = name.parse().unwrap();
-        let mut guest = lab.start_guest(source, &nic(model)).unwrap();
+        let mut guest = lab.start_guest(sandbox, source, &nic(model)).unwrap();
         let mac = guest.mac().to_string();
         let facts = guest
             .answer_within("configure the NIC", BOUND, |mut channel| {

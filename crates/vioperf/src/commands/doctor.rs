@@ -25,6 +25,8 @@ pub fn execute(args: &DoctorArgs, output: &Output) -> Result<ExitCode, Failure> 
     let qemu = Qemu::find(args.qemu.as_deref().map(Path::new));
     let memory_mib = Guest::default().memory.as_bytes() >> 20;
     let mut checks = preflight::all(Path::new("/"), &qemu, &models, memory_mib);
+    checks.push(preflight::tun(Path::new("/")));
+    checks.push(preflight::switches(Path::new("/"), &qemu));
     checks.push(guest_kernel::check(args.kernel.as_deref(), None, &models));
     checks.extend(look);
     let text = if args.json { to_json(&checks)? } else { describe(&checks, output)? };

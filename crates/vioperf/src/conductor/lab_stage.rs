@@ -10,6 +10,7 @@ use anyhow::{Context, Result};
 use vioperf_lab::namespace::ProcessCommand;
 use vioperf_lab::qemu::{Guest, GuestError, GuestSource, NicSpec};
 use vioperf_lab::sandbox::Sandbox;
+use vioperf_lab::switch::NearEnd;
 use vioperf_lab::{ENDPOINT_INTERFACE, Lab, LabError, LabSpec};
 use vioperf_model::nic::NicModel;
 use vioperf_model::plan::Cell;
@@ -42,6 +43,9 @@ const DEATH_SHOWS: Duration = Duration::from_secs(1);
 /// How much longer the first load of an emulated guest warms up: QEMU has yet to translate the code that
 /// it takes, and the trial would be some 5 to 10 % slower than those behind it.
 const FRESH_GUEST_WARMUP: Duration = Duration::from_millis(400);
+
+/// Queue pairs of a guest's NIC.
+const QUEUES: u16 = 1;
 
 /// Where trials happen.
 pub struct LabStage<'a> {
@@ -192,6 +196,8 @@ fn nodes<'a>(standing: &'a mut Standing, cell: &Cell) -> Nodes<'a> {
     let peer_pid = standing.lab.peer.process.pid().as_raw();
     let watched = |label: &str, pid: i32| WatchedProcess { label: label.to_owned(), pid };
     let mut processes = vec![watched("peer", peer_pid)];
+    let of_switch = standing.lab.switch_processes();
+    processes.extend(of_switch.iter().map(|(label, pid)| watched(label, pid.as_raw())));
     let near = match &mut standing.guest {
         Some(StandingGuest { endpoint, guest, .. }) if !cell.is_baseline() => {
             processes.push(watched("qemu", guest.qemu_pid().as_raw()));
@@ -208,7 +214,9 @@ fn nodes<'a>(standing: &'a mut Standing, cell: &Cell) -> Nodes<'a> {
 impl Standing {
     fn serves(&self, cell: &Cell, placement: Option<&CorePlacement>) -> bool {
         let of = |cell: &Cell| (cell.switch, cell.mtu, cell.rate, cell.ip);
-        of(&self.built_for) == of(cell) && self.lab.placement() == placement
+        of(&self.built_for) == of(cell)
+            && self.lab.placement() == placement
+            && self.lab.serves(near_end(cell))
     }
 
     fn console_tail(&self) -> Vec<String> {
@@ -258,7 +266,11 @@ impl LabStage<'_> {
                 .as_ref()
                 .is_some_and(|guest| guest.built_for.shares_testbed_with(cell));
         if keeps {
-            return Ok(Some(GuestSetup { origin: GuestOrigin::Reused, ready_ms: None }));
+            return Ok(Some(GuestSetup {
+                origin: GuestOrigin::Reused,
+                ready_ms: None,
+                path: None,
+            }));
         }
         standing.guest = None;
         let (guest, setup) = self.start_guest(&mut standing.lab, model, cell)?;
@@ -289,11 +301,18 @@ impl LabStage<'_> {
             }
         };
         let options = order.guest.device_options.clone();
-        let mut guest = lab.start_guest(source, &NicSpec { model, mtu, queues: 1, options })?;
         let number = self.guests_started;
         let address = addresses::of_guest(cell.ip, number);
         let further_addresses = addresses::further(cell.ip, Owner::Guest(number), &cell.workload);
         self.guests_started = self.guests_started.wrapping_add(1);
+        let nic = NicSpec {
+            model,
+            addresses: [vec![address], further_addresses.clone()].concat(),
+            prefix_length: addresses::prefix_length(cell.ip),
+            queues: QUEUES,
+            options,
+        };
+        let mut guest = lab.start_guest(self.sandbox, source, &nic)?;
         let timeout = factory.ready_timeout;
         let config = InterfaceConfig {
             interface: InterfaceSelector::Mac(guest.mac().to_string()),
@@ -330,10 +349,18 @@ impl LabStage<'_> {
             let console_tail = guest.console_tail();
             return Err(Failed { reason, console_tail, interrupted: false });
         }
-        let setup = GuestSetup { origin, ready_ms: Some(milliseconds(started.elapsed())) };
-        let addresses = [vec![address], further_addresses].concat();
-        let endpoint = Endpoint { place: Place::Guest, link, addresses, interface };
+        let ready_ms = Some(milliseconds(started.elapsed()));
+        let setup = GuestSetup { origin, ready_ms, path: Some(guest.path()) };
+        let endpoint = Endpoint { place: Place::Guest, link, addresses: nic.addresses, interface };
         Ok((StandingGuest { endpoint, guest, built_for: cell.clone() }, setup))
+    }
+}
+
+/// What a cell has at the near end of its path.
+fn near_end(cell: &Cell) -> NearEnd {
+    match cell.is_baseline() {
+        true => NearEnd::Second,
+        false => NearEnd::Guest { queues: QUEUES },
     }
 }
 
@@ -372,6 +399,7 @@ pub fn bring_up(
         || ProcessCommand { program: "/proc/self/exe".into(), arguments: vec!["node".into()] };
     let spec = LabSpec {
         switch: cell.switch,
+        near: near_end(cell),
         mtu: cell.mtu,
         rate: cell.rate,
         placement: placement.cloned(),

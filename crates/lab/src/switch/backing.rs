@@ -1,0 +1,46 @@
+//! How a guest's NIC is backed on the host, and what that needs.
+
+use std::path::Path;
+
+use super::lack::Lack;
+use crate::preflight::{Check, Status, tun};
+use crate::qemu::Qemu;
+
+/// What the host's end of a guest's wire is made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Backing {
+    /// A tap, handed to QEMU by descriptor.
+    Tap,
+    /// The device file of a macvtap, handed to QEMU by descriptor.
+    Macvtap,
+}
+
+impl Backing {
+    /// What it needs and the machine below `root` or QEMU has not.
+    pub(super) fn lacks(self, root: &Path, qemu: &Qemu) -> Option<Lack> {
+        let netdev = self.netdev();
+        let of_machine = match self {
+            Self::Tap => of_check(tun(root)),
+            Self::Macvtap => (!nix::unistd::geteuid().is_root()).then(|| {
+                let what = "only root may make and open a macvtap's device file";
+                Lack::new(what, "run vioperf as root")
+            }),
+        };
+        of_machine.or_else(|| {
+            (!qemu.has_netdev(netdev)).then(|| {
+                let what = format!("QEMU {} has no network backend `{netdev}`", qemu.version);
+                Lack::new(what, "take a newer QEMU, or one that was built with it")
+            })
+        })
+    }
+
+    fn netdev(self) -> &'static str {
+        match self {
+            Self::Tap | Self::Macvtap => "tap",
+        }
+    }
+}
+
+fn of_check(check: Check) -> Option<Lack> {
+    (check.status == Status::Fail).then(|| Lack::new(check.found, check.advice.unwrap_or_default()))
+}

@@ -1,0 +1,105 @@
+//! What a switch asks for, and finding out whether it is there without changing anything.
+
+use std::ffi::OsStr;
+use std::fmt;
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+
+use nix::errno::Errno;
+use nix::sched::{CloneFlags, unshare};
+use vioperf_netlink::{NetlinkError, Socket};
+
+use crate::namespace::end;
+
+/// Something that is missing, and what to do about it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lack {
+    /// What is missing.
+    pub what: String,
+    /// What to do.
+    pub advice: String,
+}
+
+impl Lack {
+    /// Both in words.
+    pub(crate) fn new(what: impl Into<String>, advice: impl Into<String>) -> Self {
+        Self { what: what.into(), advice: advice.into() }
+    }
+}
+
+impl fmt::Display for Lack {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.what, self.advice)
+    }
+}
+
+/// Asks the kernel for something in namespaces of a child that never comes to run a program; they and
+/// what was made there are gone with it. Only a kernel that does not know such a thing lacks it: a user
+/// who may not make namespaces hears of that elsewhere.
+pub(super) fn kernel(
+    ask: fn(&mut Socket) -> Result<(), NetlinkError>,
+    what: &str,
+    advice: &str,
+) -> Option<Lack> {
+    let unknown = [Errno::EOPNOTSUPP, Errno::EPROTONOSUPPORT, Errno::EAFNOSUPPORT];
+    let errno = asked(ask).err()?;
+    unknown.contains(&errno).then(|| Lack::new(format!("the kernel has no {what}"), advice))
+}
+
+fn asked(ask: fn(&mut Socket) -> Result<(), NetlinkError>) -> Result<(), Errno> {
+    const SUCCESS: Errno = Errno::ECANCELED;
+    let mut flags = CloneFlags::CLONE_NEWNET;
+    flags.set(CloneFlags::CLONE_NEWUSER, !nix::unistd::geteuid().is_root());
+    let mut command = Command::new(OsStr::new("/proc/self/exe"));
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let attempt = move || -> io::Result<()> {
+        unshare(flags)?;
+        let answer = Socket::open().and_then(|mut socket| ask(&mut socket));
+        let errno = match answer {
+            Ok(()) => SUCCESS,
+            Err(error) => error.errno().unwrap_or(Errno::EIO),
+        };
+        Err(io::Error::from(errno))
+    };
+    // SAFETY: the attempt allocates, which the C library allows after a fork; it takes no lock of ours,
+    // and whatever it says the child ends after it.
+    unsafe { command.pre_exec(attempt) };
+    match command.spawn() {
+        // Cannot be: the attempt always fails.
+        Ok(mut child) => {
+            end(&mut child);
+            Ok(())
+        }
+        Err(error) => match error.raw_os_error().map(Errno::from_raw) {
+            Some(SUCCESS) => Ok(()),
+            other => Err(other.unwrap_or(Errno::EIO)),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernel_is_asked_in_a_namespace_that_is_gone_again() {
+        let name = "vioperf-asked";
+        assert_eq!(asked(|socket| socket.create_bridge("vioperf-asked")), Ok(()));
+        assert!(Socket::open().unwrap().link_by_name(name).is_err());
+        let unknown = |_: &mut Socket| -> Result<(), NetlinkError> {
+            let (operation, interface) = ("try", "x".to_owned());
+            Err(NetlinkError::Refused {
+                operation,
+                interface,
+                errno: Errno::EOPNOTSUPP,
+                said: None,
+            })
+        };
+        let lack = kernel(unknown, "such thing", "load it").unwrap();
+        assert_eq!(lack.to_string(), "the kernel has no such thing: load it");
+        // What is refused for another reason is not missing.
+        let refused = |_: &mut Socket| Err(NetlinkError::NoSuchLink { what: "x".into() });
+        assert_eq!(kernel(refused, "x", "y"), None);
+    }
+}

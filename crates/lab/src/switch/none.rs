@@ -1,0 +1,148 @@
+//! No switch: one wire from the peer to the near end, and nothing else on it. The guest's tap itself is
+//! the peer's interface, as where a host holds the address of a guest's network and forwards nothing;
+//! the baseline's wire is a veth pair between the two namespaces. So this is what a tap costs, without
+//! the bridge that others have beside it.
+
+use std::os::fd::OwnedFd;
+
+use nix::unistd::Pid;
+use vioperf_netlink::{Mac, NamespaceRef, Socket, VethEnd};
+
+use super::{
+    Backend, Backing, GuestEnd, NamespaceEnd, NearEnd, NearEnds, Part, Row, Site, Switch,
+    SwitchError, Wire, ports,
+};
+use crate::tap::Tap;
+
+pub(super) const ROW: Row = Row {
+    name: "none",
+    lacks: |_| None,
+    backing: Backing::Tap,
+    near_ends: NearEnds::Either,
+    open: |near| Box::new(Direct { near, peer: None, queues: Vec::new(), parked: Vec::new() }),
+};
+
+/// What the tap is called until the peer has it.
+const TAP: &str = "tap0";
+
+/// A wire.
+#[derive(Debug)]
+struct Direct {
+    near: NearEnd,
+    /// Where the wire ends on the peer's side.
+    peer: Option<PeerEnd>,
+    /// The tap, where a guest is the near end. Kept, so that the peer's interface stays when a guest
+    /// makes room for the next.
+    queues: Vec<OwnedFd>,
+    /// Ports in the sandbox that lead nowhere.
+    parked: Vec<String>,
+}
+
+#[derive(Debug, Clone)]
+struct PeerEnd {
+    pid: Pid,
+    interface: String,
+    mac: Mac,
+}
+
+impl Switch for Direct {
+    fn set_up(&mut self, _: &mut Site<'_>) -> Result<(), SwitchError> {
+        Ok(())
+    }
+
+    fn connect_namespace(
+        &mut self,
+        site: &mut Site<'_>,
+        end: NamespaceEnd<'_>,
+    ) -> Result<Option<String>, SwitchError> {
+        match (end.part, self.near) {
+            (Part::Peer, near) => {
+                let NamespaceEnd { pid, mac, .. } = end;
+                let peer = PeerEnd { pid, interface: end.interface.to_owned(), mac };
+                if let NearEnd::Guest { queues } = near {
+                    self.give_tap(site, &peer, queues)?;
+                }
+                self.peer = Some(peer);
+            }
+            (Part::Second, NearEnd::Second) => self.wire(site, &end)?,
+            // It has no part in it: a wire that leads nowhere, as every endpoint has an interface.
+            (Part::Second, NearEnd::Guest { .. }) => {
+                let port = ports::veth(site, &end)?;
+                self.parked.push(port.clone());
+                let index = ports::prepare(site, &port)?;
+                site.socket.set_up(index)?;
+            }
+        }
+        Ok(None)
+    }
+
+    fn connect_guest(&mut self, _: &mut Site<'_>, _: &GuestEnd<'_>) -> Result<Wire, SwitchError> {
+        let copies: std::io::Result<Vec<OwnedFd>> =
+            self.queues.iter().map(OwnedFd::try_clone).collect();
+        let step = "duplicate the tap's descriptor";
+        let queues = copies.map_err(|source| SwitchError::Io { step, source })?;
+        if queues.is_empty() {
+            return Err(not_in_force("this lab was brought up for a baseline".to_owned()));
+        }
+        Ok(Wire { name: TAP.to_owned(), backend: Backend::Tap(queues), beside: None })
+    }
+
+    fn verify(&mut self, _: &mut Site<'_>, _: &str) -> Result<String, SwitchError> {
+        let peer = self.peer.as_ref().ok_or_else(|| not_in_force("there is no peer".to_owned()))?;
+        let namespace = NamespaceRef::Pid(peer.pid);
+        let link = Socket::open_in(namespace)?.link_by_name(&peer.interface)?;
+        // The tap has a carrier as long as somebody reads it.
+        if link.kind.as_deref() != Some("tun") || !link.carrier {
+            let what = format!("the peer's {} is no tap with a carrier: {link:?}", peer.interface);
+            return Err(not_in_force(what));
+        }
+        Ok("a tap, which is the peer's own interface".to_owned())
+    }
+
+    fn tear_down(&mut self, socket: &mut Socket) -> Vec<SwitchError> {
+        self.queues.clear();
+        ports::delete(socket, self.parked.drain(..))
+    }
+}
+
+impl Direct {
+    /// A veth pair between the two namespaces.
+    fn wire(&self, site: &mut Site<'_>, second: &NamespaceEnd<'_>) -> Result<(), SwitchError> {
+        let peer = self.peer.as_ref().ok_or_else(|| not_in_force("the peer comes first".into()))?;
+        let end = VethEnd {
+            name: &peer.interface,
+            mac: Some(peer.mac),
+            mtu: Some(site.mtu),
+            namespace: Some(NamespaceRef::Pid(peer.pid)),
+        };
+        site.socket.create_veth(&end, &ports::far(site, second))?;
+        // The peer has a carrier when the other end is up.
+        let mut there = Socket::open_in(second.namespace())?;
+        let index = there.link_by_name(second.interface)?.index;
+        Ok(there.set_up(index)?)
+    }
+
+    /// Makes the tap and moves its interface to the peer.
+    fn give_tap(
+        &mut self,
+        site: &mut Site<'_>,
+        peer: &PeerEnd,
+        queues: u16,
+    ) -> Result<(), SwitchError> {
+        let tap = Tap::create(TAP, queues)?;
+        let index = site.socket.link_by_name(TAP)?.index;
+        site.socket.set_mac(index, peer.mac)?;
+        site.socket.set_mtu(index, site.mtu)?;
+        let namespace = NamespaceRef::Pid(peer.pid);
+        site.socket.move_to(index, namespace)?;
+        let mut there = Socket::open_in(namespace)?;
+        let index = there.link_by_name(TAP)?.index;
+        there.rename(index, &peer.interface)?;
+        self.queues = tap.queues;
+        Ok(())
+    }
+}
+
+fn not_in_force(what: String) -> SwitchError {
+    SwitchError::NotInForce { switch: ROW.name, what }
+}

@@ -1,0 +1,147 @@
+//! The switches that vioperf can build a lab with: their names. **A switch is a row of [`SWITCHES`], a file
+//! in `crates/lab/src/switch` and its line in the table there**; everything else (scenario parsing,
+//! preflight, bring-up, verification, the report) goes through these.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::suggest::nearest;
+use crate::text_form;
+
+/// One row of the table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SwitchRow {
+    /// The name users write in scenarios and read in reports.
+    pub name: &'static str,
+    /// One line on what it is, for `vioperf doctor`.
+    pub about: &'static str,
+}
+
+/// Every switch that vioperf knows; the first is the one where nobody says which.
+pub const SWITCHES: &[SwitchRow] = &[
+    row("bridge", "a Linux bridge, the guest on a tap"),
+    row("none", "no switch: the guest's tap is the peer's own interface"),
+    row("macvtap-bridge", "a macvtap on the wire to the peer; those on one wire reach each other"),
+    row("macvtap-vepa", "the same, those on one wire reach each other by a switch outside"),
+    row("macvtap-private", "the same, those on one wire do not reach each other"),
+    row("macvtap-passthru", "the same, the wire is the guest's alone"),
+];
+
+const fn row(name: &'static str, about: &'static str) -> SwitchRow {
+    SwitchRow { name, about }
+}
+
+/// A kind of switch: a reference to its row.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SwitchKind(&'static SwitchRow);
+
+impl SwitchKind {
+    /// Every kind, in table order.
+    pub fn all() -> impl Iterator<Item = Self> {
+        SWITCHES.iter().map(Self)
+    }
+
+    /// The row of the table.
+    pub fn row(self) -> &'static SwitchRow {
+        self.0
+    }
+
+    /// The name users write.
+    pub fn name(self) -> &'static str {
+        self.0.name
+    }
+}
+
+impl Default for SwitchKind {
+    fn default() -> Self {
+        const FIRST: &SwitchRow = &SWITCHES[0];
+        Self(FIRST)
+    }
+}
+
+impl fmt::Debug for SwitchKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0.name)
+    }
+}
+
+impl fmt::Display for SwitchKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.0.name)
+    }
+}
+
+/// The name is not in [`SWITCHES`].
+#[derive(Debug, thiserror::Error)]
+#[error("unknown switch `{name}`{}; known: {}", hint(.name), known())]
+pub struct UnknownSwitch {
+    name: String,
+}
+
+fn names() -> impl Iterator<Item = &'static str> {
+    SWITCHES.iter().map(|row| row.name)
+}
+
+fn hint(name: &str) -> String {
+    nearest(name, names()).map(|found| format!(", did you mean `{found}`?")).unwrap_or_default()
+}
+
+fn known() -> String {
+    names().collect::<Vec<_>>().join(", ")
+}
+
+impl FromStr for SwitchKind {
+    type Err = UnknownSwitch;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        let found = Self::all().find(|kind| kind.name() == name);
+        found.ok_or_else(|| UnknownSwitch { name: name.to_owned() })
+    }
+}
+
+impl Serialize for SwitchKind {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.0.name)
+    }
+}
+
+impl<'de> Deserialize<'de> for SwitchKind {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        text_form::deserialize(deserializer, "a switch")
+    }
+}
+
+impl schemars::JsonSchema for SwitchKind {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "SwitchKind".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({ "type": "string", "enum": names().collect::<Vec<_>>() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_parse_back() {
+        let distinct: BTreeSet<_> = names().collect();
+        assert_eq!(distinct.len(), SWITCHES.len());
+        for kind in SwitchKind::all() {
+            assert_eq!(kind.name().parse::<SwitchKind>().unwrap(), kind);
+        }
+        assert_eq!(SwitchKind::default().name(), "bridge");
+    }
+
+    #[test]
+    fn an_unknown_name_gets_the_nearest() {
+        let message = "brigde".parse::<SwitchKind>().unwrap_err().to_string();
+        assert!(message.contains("did you mean `bridge`?"), "{message}");
+    }
+}

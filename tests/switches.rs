@@ -1,0 +1,72 @@
+//! Every switch that can be had here carries a load, with a guest and without, is seen to be in force, and
+//! leaves nothing behind.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used, reason = "a test program")]
+
+mod support;
+
+use std::fs;
+
+use serde_json::Value;
+use support::vioperf;
+use support::world::World;
+
+/// Each switch, and what its guest's way is said to be.
+const SWITCHES: &[(&str, &str)] = &[
+    ("bridge", "a tap on a Linux bridge"),
+    ("none", "a tap, which is the peer's own interface"),
+    ("macvtap-bridge", "a macvtap in bridge mode"),
+    ("macvtap-vepa", "a macvtap in vepa mode"),
+    ("macvtap-private", "a macvtap in private mode"),
+    ("macvtap-passthru", "a macvtap in passthru mode"),
+];
+
+fn scenario(switches: &[&str]) -> String {
+    format!(
+        "name = \"switches\"\nquestion = \"What does each switch cost?\"\n\
+         [workload]\nkind = \"tcp-stream\"\nduration = \"200ms\"\nwarmup = \"100ms\"\n\
+         [factors]\nnic = \"virtio\"\nswitch = {switches:?}\n[repeat]\nblocks = 1\n"
+    )
+}
+
+#[test]
+fn every_switch_carries_a_load_and_is_seen_to_be_in_force() {
+    let world = World::new();
+    let names: Vec<&str> = SWITCHES.iter().map(|(name, _)| *name).collect();
+    support::write(&world.path("here/switches.toml"), &scenario(&names));
+    world.vioperf(&["run", "switches.toml", "--seed=3", "--out=run", "--quiet"]).succeeded();
+    let records = fs::read_to_string(world.path("here/run/trials.jsonl")).unwrap();
+    let records: Vec<Value> =
+        records.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    for (name, way) in SWITCHES {
+        for path in ["baseline", "virtio"] {
+            let cell = format!("{path}/{name}/1-stream/to-guest");
+            let of_cell = |record: &&Value| record["cell"] == cell.as_str();
+            let record = records.iter().rfind(of_cell).unwrap_or_else(|| panic!("no {cell}"));
+            assert_eq!(record["outcome"]["result"], "completed", "{cell}");
+            if path == "virtio" {
+                let said = record["guest"]["path"].as_str().unwrap();
+                assert!(said.starts_with(way), "{cell}: {said}");
+            }
+        }
+    }
+    let report = world.vioperf(&["report", "run", "--format=json"]).succeeded();
+    let report: Value = serde_json::from_str(&report.stdout).unwrap();
+    for cell in report["cells"].as_array().unwrap() {
+        let rate = cell["receiver_bits_per_second"]["summary"]["mean"].as_f64();
+        assert!(rate.is_some_and(|rate| rate > 1e6), "{}: {rate:?}", cell["id"]);
+    }
+}
+
+#[test]
+fn a_switch_that_nobody_knows_is_refused_with_the_nearest() {
+    let refused = vioperf(&["plan", "nic-models", "--set=testbed.switch=brigde"]);
+    refused.failed_with(2, &["unknown switch `brigde`", "did you mean `bridge`?"]);
+}
+
+#[test]
+fn what_has_no_port_for_the_peer_is_held_to_no_rate() {
+    let world = World::new();
+    support::write(&world.path("here/none.toml"), &scenario(&["none"]));
+    let arguments = ["run", "none.toml", "--out=run", "--set=testbed.rate=10 Mbit/s"];
+    world.vioperf(&arguments).failed_with(1, &["testbed.rate", "`none`", "leave the rate out"]);
+}
