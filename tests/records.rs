@@ -335,6 +335,41 @@ fn every_cell_can_have_a_restored_guest_and_a_seed_gives_the_order() {
 }
 
 #[test]
+fn guests_rest_from_block_to_block_and_carry_nothing_meanwhile() {
+    let world = World::new();
+    let mut arguments =
+        short(&["--set=guest.reuse=run", "--set=nic=virtio,rtl8139", "--out=run", "--blocks=3"]);
+    arguments.retain(|argument| argument != "--blocks=1");
+    let finished = world.vioperf(&arguments).succeeded();
+    let text = fs::read(world.path("here/run/trials.jsonl")).unwrap();
+    let records: Vec<Value> = text.split_inclusive(|&byte| byte == b'\n').map(json).collect();
+    let mut ports: BTreeMap<&str, &str> = BTreeMap::new();
+    for record in records.iter().filter(|record| !record["guest"].is_null()) {
+        let cell = record["cell"].as_str().unwrap();
+        let (guest, is_first) = (&record["guest"], record["block"] == 0);
+        assert_eq!(guest["origin"], if is_first { "restored" } else { "reused" }, "{cell}");
+        let port = guest["port"].as_str().unwrap();
+        assert_eq!(*ports.entry(cell).or_insert(port), port, "the same guest");
+        let parties = record["parties"].as_array().unwrap();
+        let host = parties.iter().find(|party| party["place"] == "host").unwrap();
+        let samples = host["report"]["samples"].as_array().unwrap();
+        let bytes = |tap: &str, at: &Value| at["interfaces"][tap]["tx_bytes"].as_u64().unwrap();
+        for tap in ports.values() {
+            let moved = bytes(tap, samples.last().unwrap()) - bytes(tap, &samples[0]);
+            assert_eq!(moved > 0, *tap == port, "{cell}: {moved} bytes to {tap}");
+        }
+    }
+    assert_eq!(ports.len(), 2, "{ports:?}");
+    assert_eq!(records.len(), 9);
+    let analysis = json(report(&world, &["--format=json"]).stdout.as_bytes());
+    for cell in analysis["cells"].as_array().unwrap() {
+        let at_port = &cell["bytes_per_packet"]["tap"];
+        assert_eq!(at_port["summary"].is_object(), cell["is_baseline"] == false, "{at_port}");
+    }
+    assert!(finished.stdout.contains("rtl8139"));
+}
+
+#[test]
 fn every_cell_can_have_a_freshly_booted_guest() {
     let world = World::new();
     let finished =

@@ -48,7 +48,7 @@ pub(crate) fn of_flows(
 fn of_flow(trial: &TrialRecord, flow: &Flow<'_>) -> FlowHops {
     let Flow { sender, receiver, .. } = flow;
     let host = View::of_place(trial, "host", Place::Host);
-    let port = |end: &View<'_>| port_of(host.party?, end.party?.place);
+    let port = |end: &View<'_>| port_of(trial, host.party?, end.party?.place);
     let own = |end: &View<'_>| Some(end.party?.interface.as_ref()?.name.clone());
     let mut hops = vec![in_tcp(HopPlace::SenderTcp, sender, |tcp| tcp.segments_sent)];
     let mut at_interface = |place, view: &View<'_>, name: Option<&str>, way| {

@@ -1,10 +1,18 @@
 //! Which port of a lab's switch a party is on.
 
-use vioperf_model::record::{Party, Place};
+use vioperf_model::record::{Party, Place, TrialRecord};
 
 /// The port's name as the host's observer sees it: those of the endpoints are called as they are, a
-/// guest's is the one tap.
-pub(crate) fn port_of(host: &Party, place: Place) -> Option<&str> {
+/// guest's is in the record, or else the one tap.
+pub(crate) fn port_of<'a>(
+    trial: &'a TrialRecord,
+    host: &'a Party,
+    place: Place,
+) -> Option<&'a str> {
+    let recorded = trial.guest.as_ref().filter(|_| place == Place::Guest);
+    if let Some(port) = recorded.and_then(|guest| guest.port.as_deref()) {
+        return Some(port);
+    }
     let wanted = match place {
         Place::Peer => "peer",
         Place::Second => "second",

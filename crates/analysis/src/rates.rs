@@ -16,6 +16,7 @@ use crate::latency::{Latency, LatencyReading};
 use crate::layers::LayerReading;
 use crate::ledger::{self, Ledger};
 use crate::measure::{Measure, Unit};
+use crate::ports::port_of;
 use crate::rate_search;
 use crate::shapes::Course;
 use crate::speeds::SpeedReading;
@@ -208,7 +209,9 @@ impl TrialReadings {
             segments_retransmitted,
             retransmitted_per_million,
             sender_bytes_per_packet: one_way(&flows, |flow| own_interface(&flow.sender, Way::Sent)),
-            tap_bytes_per_packet: one_way(&flows, |flow| tap(&host, flow.direction)),
+            tap_bytes_per_packet: one_way(&flows, |flow| {
+                at_guest_port(trial, &host, flow.direction)
+            }),
             receiver_bytes_per_packet: one_way(&flows, |flow| {
                 own_interface(&flow.receiver, Way::Received)
             }),
@@ -349,20 +352,15 @@ pub(crate) fn own_interface(view: &View<'_>, way: Way) -> Reading {
 }
 
 /// What goes to the guest, the host sends into the tap.
-fn tap(host: &View<'_>, direction: Direction) -> Reading {
+fn at_guest_port(trial: &TrialRecord, host: &View<'_>, direction: Direction) -> Reading {
     let way = match direction {
         Direction::ToGuest => Way::Sent,
         Direction::FromGuest | Direction::Both => Way::Received,
     };
     let window = host.window()?;
-    let interfaces =
-        window.first().interfaces.as_ref().ok_or_else(|| window.reason("interfaces"))?;
-    let mut taps = interfaces.keys().filter(|name| name.starts_with("tap"));
-    match (taps.next(), taps.next()) {
-        (Some(tap), None) => bytes_per_packet(window, tap, way),
-        (None, _) => Err("no tap among the host's interfaces".into()),
-        _ => Err("more than one tap among the host's interfaces".into()),
-    }
+    window.first().interfaces.as_ref().ok_or_else(|| window.reason("interfaces"))?;
+    let port = host.party.and_then(|host| port_of(trial, host, Place::Guest));
+    bytes_per_packet(window, port.ok_or("no tap of its own among the host's interfaces")?, way)
 }
 
 fn bytes_per_packet(window: &Window<'_>, interface: &str, way: Way) -> Reading {

@@ -327,6 +327,7 @@ fn trial(cell: &Cell, block: u32, sequence: u32, course: &Course) -> TrialRecord
             origin,
             ready_ms: Some(1_200),
             path: None,
+            port: None,
         }),
         core_speed: None,
         timeline: Some(Timeline {

@@ -249,6 +249,12 @@ impl Lab {
         self.near == near || switch::near_ends(self.kind) == NearEnds::Both
     }
 
+    /// Whether it has room for guests that rest beside the one under test.
+    #[must_use]
+    pub fn has_room_for_resting(&self) -> bool {
+        switch::near_ends(self.kind) == NearEnds::Both
+    }
+
     /// The processes of the switch itself, with what they are called in reports.
     #[must_use]
     pub fn switch_processes(&self) -> Vec<(String, Pid)> {
@@ -260,6 +266,36 @@ impl Lab {
     #[must_use]
     pub fn switch_database(&self) -> Option<PathBuf> {
         self.switch.database()
+    }
+
+    /// Lets a guest rest: it takes no part of a CPU until [`Self::wake_guest`], and its port is down, so that
+    /// nothing piles up there that it would find later.
+    ///
+    /// # Errors
+    /// [`LabError`]; the guest is of no use then.
+    pub fn rest_guest(&mut self, guest: &mut Guest) -> Result<(), LabError> {
+        guest.pause()?;
+        match self.port_of(guest)? {
+            Some(port) => Ok(self.socket.set_down(port)?),
+            None => Ok(()),
+        }
+    }
+
+    /// Lets a guest that rests go on. Its clock is late by the time of its rest.
+    ///
+    /// # Errors
+    /// [`LabError`]; the guest is of no use then.
+    pub fn wake_guest(&mut self, guest: &mut Guest) -> Result<(), LabError> {
+        if let Some(port) = self.port_of(guest)? {
+            self.socket.set_up(port)?;
+        }
+        Ok(guest.go_on()?)
+    }
+
+    /// The index of the interface that a guest's NIC is on; a backend without one has none.
+    fn port_of(&mut self, guest: &Guest) -> Result<Option<u32>, NetlinkError> {
+        let links = self.socket.links()?;
+        Ok(links.iter().find(|link| link.name == guest.wire()).map(|link| link.index))
     }
 
     /// Which cores its threads are held to, if they are.

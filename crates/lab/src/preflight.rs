@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use vioperf_model::nic::NicModel;
 
 pub use device::{kvm, tun, vhost_net};
-pub use machine::{load, memory};
+pub use machine::{has_memory_for_guest, load, memory};
 pub use processor::{frequency_governor, mitigations, simultaneous_multithreading, turbo};
 pub use software::{qemu, user_namespaces};
 pub use switches::switches;

@@ -75,8 +75,15 @@ impl Cell {
 
     /// Whether one testbed, guest included, can serve both cells one after the other.
     pub fn shares_testbed_with(&self, other: &Self) -> bool {
-        let of = |cell: &Self| (cell.nic, cell.switch, cell.mtu, cell.rate, cell.ip);
-        of(self) == of(other) && self.variant_name() == other.variant_name()
+        self.shares_lab_with(other)
+            && self.nic == other.nic
+            && self.variant_name() == other.variant_name()
+    }
+
+    /// Whether one lab can serve both, but for their guests.
+    pub fn shares_lab_with(&self, other: &Self) -> bool {
+        let of = |cell: &Self| (cell.switch, cell.mtu, cell.rate, cell.ip);
+        of(self) == of(other)
     }
 
     /// The variant's name.
@@ -140,7 +147,7 @@ impl Plan {
     pub fn new(scenario: &Scenario, seed: u64) -> Self {
         let cells = cells(scenario);
         let mut random = ChaCha8Rng::seed_from_u64(seed);
-        let groups = order::groups(&cells, scenario.guest.reuse == Reuse::Group);
+        let groups = order::groups(&cells, scenario.guest.reuse.keeps_groups());
         let blocks = (0..scenario.repeat.blocks_at_most())
             .map(|_| order::of_block(&groups, &mut random))
             .collect();
@@ -159,40 +166,39 @@ impl Plan {
 
     /// How many times a guest has to be made ready.
     pub fn guest_starts(&self, reuse: Reuse) -> usize {
-        self.blocks.iter().map(|block| self.guest_starts_in(block, reuse)).sum()
+        let starts = |block: &Vec<usize>| self.guest_starts_in(block, reuse);
+        if reuse == Reuse::Run && self.has_one_lab() {
+            return self.blocks.first().map_or(0, starts);
+        }
+        self.blocks.iter().map(starts).sum()
+    }
+
+    /// Whether one lab serves all cells, but for their guests; another lab has no guests yet.
+    fn has_one_lab(&self) -> bool {
+        self.cells.windows(2).all(|pair| pair[0].shares_lab_with(&pair[1]))
     }
 
     fn guest_starts_in(&self, block: &[usize], reuse: Reuse) -> usize {
         let cells: Vec<&Cell> = block.iter().filter_map(|&index| self.cells.get(index)).collect();
         let is_kept =
-            |i: usize| reuse == Reuse::Group && i > 0 && cells[i].shares_testbed_with(cells[i - 1]);
+            |i: usize| reuse.keeps_groups() && i > 0 && cells[i].shares_testbed_with(cells[i - 1]);
         (0..cells.len()).filter(|&i| cells[i].nic.is_some() && !is_kept(i)).count()
     }
 
     /// How long the whole plan takes, when nothing goes wrong.
     pub fn estimate(&self, reuse: Reuse, costs: &Costs) -> Duration {
-        let blocks: Duration =
-            self.blocks.iter().map(|block| self.estimate_block(block, reuse, costs)).sum();
-        let guests = self.guest_starts(reuse);
-        let boot =
-            if guests > 0 && reuse != Reuse::None { costs.first_boot } else { Duration::ZERO };
-        blocks + boot
-    }
-
-    fn estimate_block(&self, block: &[usize], reuse: Reuse, costs: &Costs) -> Duration {
-        let ready = if reuse == Reuse::None { costs.first_boot } else { costs.guest_ready };
-        let guests = u32::try_from(self.guest_starts_in(block, reuse)).unwrap_or(u32::MAX);
-        let trials: Duration = block
-            .iter()
-            .filter_map(|&index| self.cells.get(index))
-            .map(|cell| {
-                let workload = &cell.workload;
-                workload.warmup.as_duration()
-                    + workload.duration.as_duration()
-                    + costs.trial_overhead
-            })
-            .sum();
-        trials + ready.saturating_mul(guests)
+        let cells = self.blocks.iter().flatten().filter_map(|&index| self.cells.get(index));
+        let trials = cells.map(|cell| {
+            let workload = &cell.workload;
+            workload.warmup.as_duration() + workload.duration.as_duration() + costs.trial_overhead
+        });
+        let guests = u32::try_from(self.guest_starts(reuse)).unwrap_or(u32::MAX);
+        let (ready, boot) = match (reuse, guests) {
+            (Reuse::None, _) => (costs.first_boot, Duration::ZERO),
+            (_, 0) => (costs.guest_ready, Duration::ZERO),
+            _ => (costs.guest_ready, costs.first_boot),
+        };
+        trials.sum::<Duration>() + ready.saturating_mul(guests) + boot
     }
 }
 
@@ -472,5 +478,8 @@ mod tests {
         assert_eq!(plan.guest_starts(Reuse::Cell), 12 * plan.blocks.len());
         let estimate = plan.estimate(Reuse::Group, &Costs::TCG);
         assert!(estimate < plan.estimate(Reuse::Cell, &Costs::TCG));
+        assert_eq!(Plan::new(&scenario("run"), 3), plan, "the same order");
+        assert_eq!(plan.guest_starts(Reuse::Run), 3, "paused from block to block");
+        assert!(plan.estimate(Reuse::Run, &Costs::TCG) < estimate);
     }
 }

@@ -368,6 +368,9 @@ pub struct GuestSetup {
     /// reused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
+    /// The switch's port that its NIC is on, as the host's samples call it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub port: Option<String>,
 }
 
 /// Which of the host's cores the threads of a lab were held to.

@@ -58,13 +58,13 @@ pub(super) fn steps(
             ..Step::default()
         });
     }
-    let port = host.and_then(|host| Some((host, port_of(host.party, sender.party.place)?)));
+    let port = host.and_then(|host| Some((host, port_of(trial, host.party, sender.party.place)?)));
     steps.push(match port {
         Some((host, port)) => into_switch(&sender, sends_by, queue, &host, port, backlog),
         None => out_of_machine(&sender, sends_by, queue, backlog),
     });
     if let Some(host) = host
-        && let Some(port) = port_of(host.party, receiver.party.place)
+        && let Some(port) = port_of(trial, host.party, receiver.party.place)
     {
         out_of_switch(&mut steps, &host, port, backlog);
     }

@@ -16,12 +16,8 @@ const QUIET_LOAD_PER_CORE: f64 = 0.25;
 #[must_use]
 pub fn memory(root: &Path, guest_memory_mib: u64) -> Check {
     const NAME: &str = "memory";
-    let text = fs::read_to_string(root.join("proc/meminfo")).unwrap_or_default();
-    let available = text.lines().find_map(|line| {
-        line.strip_prefix("MemAvailable:")?.split_ascii_whitespace().next()?.parse::<u64>().ok()
-    });
     let needed = guest_memory_mib.saturating_add(BESIDE_GUEST_MIB);
-    match available.map(|kib| kib >> 10) {
+    match available_mib(root) {
         None => Check::ok(NAME, "how much is free is not visible"),
         Some(free) if free < needed => Check::fail(
             NAME,
@@ -30,6 +26,21 @@ pub fn memory(root: &Path, guest_memory_mib: u64) -> Check {
         ),
         Some(free) => Check::ok(NAME, format!("{free} MiB are free")),
     }
+}
+
+/// Whether there is memory for one more guest beside those that are there; where it cannot be seen there
+/// is.
+#[must_use]
+pub fn has_memory_for_guest(root: &Path, guest_memory_mib: u64) -> bool {
+    let needed = guest_memory_mib.saturating_add(BESIDE_GUEST_MIB);
+    available_mib(root).is_none_or(|free| free >= needed)
+}
+
+fn available_mib(root: &Path) -> Option<u64> {
+    let text = fs::read_to_string(root.join("proc/meminfo")).ok()?;
+    let available = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let kib: u64 = available.split_ascii_whitespace().next()?.parse().ok()?;
+    Some(kib >> 10)
 }
 
 /// Other work on the machine takes time away from the measurement.

@@ -270,6 +270,22 @@ impl Guest {
         self.machine.error(operation, fault)
     }
 
+    /// Stops its virtual CPUs; its clock stands still with them.
+    ///
+    /// # Errors
+    /// When QEMU does not do it.
+    pub(crate) fn pause(&mut self) -> Result<(), Box<GuestError>> {
+        self.machine.command("pause the guest", "stop", &json!({})).map(drop)
+    }
+
+    /// Lets it go on.
+    ///
+    /// # Errors
+    /// When QEMU does not do it.
+    pub(crate) fn go_on(&mut self) -> Result<(), Box<GuestError>> {
+        self.machine.command("let the guest go on", "cont", &json!({})).map(drop)
+    }
+
     /// Ends it at once; the tap is gone when this returns.
     pub fn stop(self) {
         drop(self);

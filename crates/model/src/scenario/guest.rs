@@ -88,10 +88,21 @@ pub enum Reuse {
     /// One guest, restored from the snapshot, serves the consecutive cells of a block that differ
     /// in nothing but the load. Such cells are kept together in the random order.
     Group,
+    /// As `group`, but a guest is paused when its cells of a block are measured, and goes on in the next
+    /// block: more blocks in the same time. What differs from one start of a guest to another is not
+    /// in the intervals then.
+    Run,
     /// Every cell gets a guest restored from the snapshot.
     Cell,
     /// Every cell gets a freshly booted guest, its NIC plugged in from the start.
     None,
+}
+
+impl Reuse {
+    /// Whether the cells that one guest can serve are measured one after the other.
+    pub fn keeps_groups(self) -> bool {
+        matches!(self, Self::Group | Self::Run)
+    }
 }
 
 /// The value of a property of a QEMU device.

@@ -4,10 +4,12 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, Result};
 use vioperf_lab::namespace::ProcessCommand;
+use vioperf_lab::preflight::has_memory_for_guest;
 use vioperf_lab::qemu::{Guest, GuestError, GuestSource, NicSpec};
 use vioperf_lab::sandbox::Sandbox;
 use vioperf_lab::switch::NearEnd;
@@ -76,6 +78,8 @@ pub struct LabStage<'a> {
 /// A lab and its nodes. The guest's fields come first: they are dropped first.
 pub struct Standing {
     guest: Option<StandingGuest>,
+    /// Guests that are paused until their cells come again, the longest at rest first.
+    resting: Vec<StandingGuest>,
     peer: Endpoint,
     second: Endpoint,
     host: NodeLink,
@@ -89,6 +93,13 @@ struct StandingGuest {
     guest: Guest,
     /// The cell that it was started for.
     built_for: Cell,
+}
+
+impl StandingGuest {
+    fn reused(&self) -> GuestSetup {
+        let port = Some(self.guest.wire().to_owned());
+        GuestSetup { origin: GuestOrigin::Reused, ready_ms: None, path: None, port }
+    }
 }
 
 /// A trial that did not come off.
@@ -213,10 +224,34 @@ fn nodes<'a>(standing: &'a mut Standing, cell: &Cell) -> Nodes<'a> {
 
 impl Standing {
     fn serves(&self, cell: &Cell, placement: Option<&CorePlacement>) -> bool {
-        let of = |cell: &Cell| (cell.switch, cell.mtu, cell.rate, cell.ip);
-        of(&self.built_for) == of(cell)
+        self.built_for.shares_lab_with(cell)
             && self.lab.placement() == placement
             && self.lab.serves(near_end(cell))
+    }
+
+    /// Lets the guest go, or rest until its cells come again.
+    fn dismiss_guest(&mut self, reuse: Reuse) -> Result<(), Failed> {
+        let may_rest = reuse == Reuse::Run && self.lab.has_room_for_resting();
+        let Some(mut dismissed) = self.guest.take().filter(|_| may_rest) else { return Ok(()) };
+        self.lab.rest_guest(&mut dismissed.guest)?;
+        self.resting.push(dismissed);
+        Ok(())
+    }
+
+    fn wake_guest(&mut self, index: usize) -> Result<GuestSetup, Failed> {
+        let mut woken = self.resting.remove(index);
+        self.lab.wake_guest(&mut woken.guest)?;
+        let set = woken.endpoint.link.set_wall_clock(unix_ns());
+        set.map_err(|error| Failed::of_node(&error))?;
+        Ok(self.guest.insert(woken).reused())
+    }
+
+    /// Ends guests that rest, until there is memory for one more.
+    fn make_room_for(&mut self, guest_memory_mib: u64) {
+        let is_room = || has_memory_for_guest(Path::new("/"), guest_memory_mib);
+        while !self.resting.is_empty() && !is_room() {
+            self.resting.remove(0);
+        }
     }
 
     fn console_tail(&self) -> Vec<String> {
@@ -255,24 +290,20 @@ impl LabStage<'_> {
         standing: &mut Standing,
         cell: &Cell,
     ) -> Result<Option<GuestSetup>, Failed> {
-        let Some(model) = cell.nic else {
-            // A guest that idles would still take its share of the host.
-            standing.guest = None;
-            return Ok(None);
-        };
-        let keeps = self.reuse == Reuse::Group
-            && standing
-                .guest
-                .as_ref()
-                .is_some_and(|guest| guest.built_for.shares_testbed_with(cell));
-        if keeps {
-            return Ok(Some(GuestSetup {
-                origin: GuestOrigin::Reused,
-                ready_ms: None,
-                path: None,
-            }));
+        let serves = |standing: &StandingGuest| standing.built_for.shares_testbed_with(cell);
+        let standing_guest = standing.guest.as_ref().filter(|guest| serves(guest));
+        if let Some(guest) = standing_guest.filter(|_| self.reuse.keeps_groups()) {
+            return Ok(Some(guest.reused()));
         }
-        standing.guest = None;
+        // A guest that idles would still take its share of the host.
+        standing.dismiss_guest(self.reuse)?;
+        let Some(model) = cell.nic else { return Ok(None) };
+        if let Some(index) = standing.resting.iter().position(serves) {
+            return Ok(Some(standing.wake_guest(index)?));
+        }
+        if let Some(order) = self.supply.of(cell) {
+            standing.make_room_for(order.factory.shape.memory_mib);
+        }
         let (guest, setup) = self.start_guest(&mut standing.lab, model, cell)?;
         standing.guest = Some(guest);
         Ok(Some(setup))
@@ -350,7 +381,8 @@ impl LabStage<'_> {
             return Err(Failed { reason, console_tail, interrupted: false });
         }
         let ready_ms = Some(milliseconds(started.elapsed()));
-        let setup = GuestSetup { origin, ready_ms, path: Some(guest.path()) };
+        let (path, port) = (Some(guest.path()), Some(guest.wire().to_owned()));
+        let setup = GuestSetup { origin, ready_ms, path, port };
         let endpoint = Endpoint { place: Place::Guest, link, addresses: nic.addresses, interface };
         Ok((StandingGuest { endpoint, guest, built_for: cell.clone() }, setup))
     }
@@ -429,7 +461,8 @@ pub fn bring_up(
     let (peer, second) = (addresses::peer(cell.ip), addresses::second(cell.ip));
     let peer = endpoint(Place::Peer, &lab.peer.channel, peer, Owner::Peer)?;
     let second = endpoint(Place::Second, &lab.second.channel, second, Owner::Second)?;
-    Ok(Standing { guest: None, peer, second, host, lab, built_for: cell.clone() })
+    let resting = Vec::new();
+    Ok(Standing { guest: None, resting, peer, second, host, lab, built_for: cell.clone() })
 }
 
 impl Standing {
