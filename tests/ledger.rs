@@ -261,3 +261,108 @@ fn fill_a_backlog() -> Result<(), String> {
     assert_placed(&ledger);
     Ok(())
 }
+
+/// A packet is 64 datagrams, or as many as the path has left in one.
+#[test]
+fn datagrams_that_pass_as_one_packet_are_counted_one_by_one() {
+    let world = World::new();
+    scenario(
+        &world,
+        "segmentation = true\nsocket_buffer = \"256 KiB\"\n\
+         [factors]\nnic = [\"virtio\"]\ndirection = [\"to-guest\", \"from-guest\"]\n",
+    );
+    let ours = "ip protocol udp @th,64,64 != 0x76696f7065726631";
+    let plant = |lab: &Namespaces| {
+        lab.switch.rules(&format!(
+            "table bridge witness {{\n counter dropped {{ }}\n\
+             chain forward {{ type filter hook forward priority 0;\n\
+             {ours} numgen random mod 20 < 1 counter name dropped drop\n }}\n}}\n"
+        ));
+        let drop = format!("{ours} numgen random mod 100 < 5 counter name dropped drop");
+        for end in [&lab.peer, &lab.second] {
+            end.rules(&format!(
+                "table inet witness {{\n counter dropped {{ }}\n\
+                 chain it {{ type filter hook input priority 0;\n {drop}\n }}\n}}\n"
+            ));
+        }
+    };
+    let lab = measured(&world, plant, |_| {});
+    let cells = ledgers(&world);
+    assert_eq!(cells.len(), 4);
+    for (id, ledger) in &cells {
+        assert_placed(ledger);
+        let is_flooded = id.contains("to-guest") && !id.starts_with("baseline");
+        assert_eq!(lost_at(ledger, "tap-queue") > 1000, is_flooded, "{id} {ledger:#}");
+    }
+    // Each packet has one header, of 28 bytes.
+    let datagrams = |inside: &Inside| {
+        (inside.counted_bytes("dropped") - 28 * inside.counted("dropped")) / PAYLOAD_BYTES
+    };
+    let total = |place: &str| cells.iter().map(|(_, ledger)| lost_at(ledger, place)).sum::<u64>();
+    let planted = [
+        ("switch", datagrams(&lab.switch)),
+        ("receiver-filter", datagrams(&lab.peer) + datagrams(&lab.second)),
+    ];
+    for (place, planted) in planted {
+        let told = total(place);
+        let near = told.abs_diff(planted) <= planted / 1000 + 12;
+        assert!(planted > 1000 && near, "{place}: {told}, {planted} planted\n{cells:#?}");
+    }
+}
+
+/// A scenario of requests over UDP, two directions.
+fn requests(world: &World, further: &str) {
+    write(
+        &world.path("here/planted.toml"),
+        &format!(
+            "name = \"planted\"\nquestion = \"Where do they go?\"\n\
+             [workload]\nkind = \"request-response\"\ntransport = \"udp\"\nstreams = 4\n\
+             requests_per_second = 8000\noutstanding = 100\nduration = \"1s\"\nwarmup = \"200ms\"\n\
+             request_size = \"100 B\"\nresponse_size = \"60 B\"\n{further}"
+        ),
+    );
+}
+
+/// Drops one of so many datagrams of that payload which come to an endpoint.
+fn drop_some(inside: &Inside, payload_bytes: u32, one_of: u32) {
+    inside.rules(&format!(
+        "table inet witness {{\n counter dropped {{ }}\n\
+         chain it {{ type filter hook input priority 0;\n udp length {} \
+         numgen random mod {one_of} < 1 counter name dropped drop\n }}\n}}\n",
+        payload_bytes + 8
+    ));
+}
+
+#[test]
+fn requests_and_responses_are_followed_each_way() {
+    let world = World::new();
+    requests(&world, "");
+    let plant = |lab: &Namespaces| {
+        drop_some(&lab.second, 100, 20);
+        drop_some(&lab.peer, 60, 40);
+    };
+    let lab = measured(&world, plant, |_| {});
+    let ledger = ledger(&world);
+    assert_placed(&ledger);
+    let lost = [&lab.second, &lab.peer].map(|end| end.counted("dropped"));
+    assert!(lost.iter().all(|lost| *lost > 50), "{lost:?}\n{ledger:#}");
+    let told = [&ledger, &ledger["responses"]].map(|ledger| lost_at(ledger, "receiver-filter"));
+    assert_near(told[0], lost[0] + lost[1], "receiver-filter", &ledger);
+    assert_near(told[1], lost[1], "receiver-filter", &ledger);
+    assert_eq!(ledger["lost"].as_u64().unwrap(), lost[0] + lost[1], "{ledger:#}");
+}
+
+/// Streams over TCP fill the same queues: what the queue drops is of both.
+#[test]
+fn requests_that_are_lost_beside_streams_have_a_place() {
+    let world = World::new();
+    requests(&world, "background = \"tcp-stream\"\nbackground_streams = 2\n");
+    let plant = |lab: &Namespaces| {
+        let bucket = "qdisc add dev eth0 root tbf rate 15mbit burst 10000 limit 10000";
+        lab.peer.run("tc", &bucket.split(' ').collect::<Vec<_>>(), "");
+    };
+    measured(&world, plant, |_| {});
+    let ledger = ledger(&world);
+    assert_placed(&ledger);
+    assert!(lost_at(&ledger, "sender-qdisc") > 20, "{ledger:#}");
+}

@@ -106,12 +106,21 @@ impl Inside {
 
     /// Packets that a named counter of its rules has counted.
     pub fn counted(&self, name: &str) -> u64 {
+        self.counter(name, "packets")
+    }
+
+    /// Bytes that it has counted, from the header of IP on.
+    pub fn counted_bytes(&self, name: &str) -> u64 {
+        self.counter(name, "bytes")
+    }
+
+    fn counter(&self, name: &str, what: &str) -> u64 {
         let said = self.run("nft", &["-j", "list", "counters"], "");
         let said: Value = serde_json::from_str(&said).unwrap();
         let mut objects = said["nftables"].as_array().unwrap().iter();
         let found = objects.find_map(|object| {
             let counter = &object["counter"];
-            (counter["name"] == name).then(|| counter["packets"].as_u64())
+            (counter["name"] == name).then(|| counter[what].as_u64())
         });
         found.flatten().unwrap_or_else(|| panic!("no counter {name}: {said}"))
     }

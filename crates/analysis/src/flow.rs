@@ -112,6 +112,19 @@ impl<'a> Flow<'a> {
         }
     }
 
+    /// What is answered: the same two ends, the other way.
+    pub(crate) fn reversed(self) -> Self {
+        Self {
+            direction: match self.direction {
+                Direction::ToGuest => Direction::FromGuest,
+                Direction::FromGuest => Direction::ToGuest,
+                Direction::Both => Direction::Both,
+            },
+            sender: self.receiver,
+            receiver: self.sender,
+        }
+    }
+
     /// How fast it moved, as the one tells whose counters are the truth.
     pub(crate) fn headline(&self, measure: &Measure) -> Reading {
         self.truth(measure).rate(measure.unit)

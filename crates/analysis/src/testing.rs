@@ -480,6 +480,7 @@ fn party(place: Place, role: Role, interface: Option<InterfaceFacts>, report: No
             kernel_release: "6.1.0-28-amd64".into(),
             cores: if guest { 1 } else { 2 },
             boot_id: Some(if guest { "guest" } else { "host" }.into()),
+            is_virtual: Some(guest),
         },
         clock: ClockRelation { offset_ns, error_ns: if guest { 150_000 } else { 0 } },
         interface,

@@ -217,6 +217,9 @@ pub struct LoadOutcome {
     /// Latency of transactions, as their sender saw it, of those that began after the warm-up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency: Option<LatencyHistogram>,
+    /// Datagrams of requests and responses over UDP, from the first to the last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exchanged: Option<Exchanged>,
     /// Requests of a UDP load, sent after the warm-up, that were not answered in time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeouts: Option<u64>,
@@ -236,6 +239,16 @@ pub struct LoadOutcome {
     /// Why the load ended before it was told to, if it did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_early: Option<String>,
+}
+
+/// Datagrams that one end of a load of requests and responses sent and received, warm-up included, and
+/// of a sender also those that came while it waited for its last answers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Exchanged {
+    /// That the kernel took from it.
+    pub sent: u64,
+    /// That it was given, answers that came too late included.
+    pub received: u64,
 }
 
 /// What became of the time of one thread of a load, in nanoseconds. What is left of it, it slept.

@@ -158,6 +158,10 @@ pub struct NodeIdentity {
     /// the same share its cores.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub boot_id: Option<String>,
+    /// Whether its machine is a guest of some hypervisor, as CPU or firmware tell; absent where neither
+    /// does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub is_virtual: Option<bool>,
 }
 
 /// How to find an interface.

@@ -17,6 +17,7 @@ mod serve;
 mod sleeps;
 mod stdio;
 mod trial;
+mod virtual_machine;
 
 pub use interface::{ImpairError, bring_loopback_up, impair};
 pub use machine::{Machine, OrdinaryMachine};

@@ -3,6 +3,7 @@
 use std::fmt::Display;
 use std::io::{ErrorKind, Read, Write};
 use std::mem;
+use std::path::Path;
 
 use nix::sys::utsname::uname;
 use nix::unistd::{SysconfVar, sysconf};
@@ -249,5 +250,12 @@ fn hello(version: u32) -> Response {
     };
     let boot_id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok();
     let boot_id = boot_id.map(|id| id.trim().to_owned());
-    Response::Hello(NodeIdentity { version: PROTOCOL_VERSION, kernel_release, cores, boot_id })
+    let is_virtual = crate::virtual_machine::is_virtual(Path::new("/"));
+    Response::Hello(NodeIdentity {
+        version: PROTOCOL_VERSION,
+        kernel_release,
+        cores,
+        boot_id,
+        is_virtual,
+    })
 }

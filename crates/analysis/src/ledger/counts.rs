@@ -4,13 +4,16 @@ use vioperf_model::record::Party;
 use vioperf_model::sample::{InterfaceCounters, LayerCounters};
 use vioperf_model::wire::Role;
 
+use super::framing::{Framing, times};
 use crate::layers::Span;
 
-/// A party whose counters were read before its load began and after it had ended.
+/// A party whose counters were read before its load began and after it had ended. Numbers of packets are
+/// given as the datagrams of the load that they are.
 #[derive(Clone, Copy)]
 pub(super) struct Counts<'a> {
     pub(super) party: &'a Party,
     span: Option<Span<'a>>,
+    framing: Framing,
 }
 
 /// A queueing discipline that counts what passes it.
@@ -24,9 +27,18 @@ pub(super) struct Queue {
     pub(super) queued: u64,
 }
 
+impl Queue {
+    /// Of a load that sent so many. What came back from a device that could not take it waits, but has
+    /// been counted as gone already (`dev_requeue_skb`, net/sched/sch_generic.c).
+    pub(super) fn of_load(self, sent: u64) -> Self {
+        let gone = self.packets.saturating_add(self.dropped);
+        Self { queued: self.queued.min(sent.saturating_sub(gone)), ..self }
+    }
+}
+
 impl<'a> Counts<'a> {
-    pub(super) fn of(party: &'a Party) -> Self {
-        Self { party, span: Span::of(party).ok() }
+    pub(super) fn of(party: &'a Party, framing: Framing) -> Self {
+        Self { party, span: Span::of(party).ok(), framing }
     }
 
     /// When the last of them were read, on the conductor's clock.
@@ -35,8 +47,43 @@ impl<'a> Counts<'a> {
         Some(on_own_clock - i128::from(self.party.clock.offset_ns))
     }
 
-    /// Of an interface; nothing where it is not there, or a counter ran backwards.
+    /// Of an interface, its packets as datagrams; nothing where it is not there, or a counter ran backwards.
     pub(super) fn interface(&self, name: &str) -> Option<InterfaceCounters> {
+        let raw = self.raw_interface(name)?;
+        let rx_packets = self.framing.of_frames(raw.rx_packets, raw.rx_bytes);
+        let tx_packets = self.framing.of_frames(raw.tx_packets, raw.tx_bytes);
+        let (received, sent) = (
+            self.framing.per_packet(raw.rx_packets, rx_packets),
+            self.framing.per_packet(raw.tx_packets, tx_packets),
+        );
+        Some(InterfaceCounters {
+            rx_packets,
+            rx_dropped: times(raw.rx_dropped, received),
+            rx_errors: times(raw.rx_errors, received),
+            tx_packets,
+            tx_dropped: times(raw.tx_dropped, sent),
+            tx_errors: times(raw.tx_errors, sent),
+            ..raw
+        })
+    }
+
+    /// How many datagrams a packet is that an interface sends.
+    pub(super) fn per_packet_sent(&self, name: &str) -> f64 {
+        self.raw_interface(name).map_or(1.0, |raw| {
+            let datagrams = self.framing.of_frames(raw.tx_packets, raw.tx_bytes);
+            self.framing.per_packet(raw.tx_packets, datagrams)
+        })
+    }
+
+    /// That it receives.
+    pub(super) fn per_packet_received(&self, name: &str) -> f64 {
+        self.raw_interface(name).map_or(1.0, |raw| {
+            let datagrams = self.framing.of_frames(raw.rx_packets, raw.rx_bytes);
+            self.framing.per_packet(raw.rx_packets, datagrams)
+        })
+    }
+
+    fn raw_interface(&self, name: &str) -> Option<InterfaceCounters> {
         let samples = &self.party.report.samples;
         let at = |sample: &'a vioperf_model::sample::Sample| sample.interfaces.as_ref()?.get(name);
         let (first, last) = (at(samples.first()?)?, at(samples.last()?)?);
@@ -55,29 +102,35 @@ impl<'a> Counts<'a> {
     /// What an interface sends by; nothing where there is none that counts (`noqueue`). The numbers of
     /// the one at the root contain those of what is inside of it.
     pub(super) fn queue(&self, interface: &str) -> Option<Queue> {
-        let counted = self.discipline(interface, "root")?;
+        let counted = self.discipline(interface, "root", self.per_packet_sent(interface))?;
         (counted.packets > 0 || counted.dropped > 0 || counted.queued > 0).then_some(counted)
     }
 
     /// Dropped by what an interface receives by.
     pub(super) fn dropped_at_ingress(&self, interface: &str) -> u64 {
-        self.discipline(interface, "ingress").map_or(0, |counted| counted.dropped)
+        let per_packet = self.per_packet_received(interface);
+        self.discipline(interface, "ingress", per_packet).map_or(0, |counted| counted.dropped)
     }
 
-    fn discipline(&self, interface: &str, parent: &str) -> Option<Queue> {
+    fn discipline(&self, interface: &str, parent: &str, per_packet: f64) -> Option<Queue> {
         let all = self.span?.qdiscs().ok()?;
         let grown =
             all.iter().find(|qdisc| qdisc.interface == interface && qdisc.parent == parent)?;
+        let in_queue = |packets: u32, bytes| self.framing.of_queue(packets.into(), bytes);
         Some(Queue {
-            packets: grown.packets.into(),
-            dropped: grown.drops.into(),
-            queued: grown.queued_packets.into(),
+            packets: in_queue(grown.packets, grown.bytes),
+            dropped: times(grown.drops.into(), per_packet),
+            queued: in_queue(grown.queued_packets, grown.queued_bytes.into()),
         })
     }
 
     /// Whether what it receives comes by IPv6.
     pub(super) fn receives_by_ipv6(&self) -> bool {
-        self.party.legs().any(|leg| matches!(leg.role, Role::Receiver { bind } if bind.is_ipv6()))
+        self.party.legs().any(|leg| match leg.role {
+            Role::Receiver { bind } => bind.is_ipv6(),
+            Role::Sender { peer } => peer.is_ipv6(),
+            Role::Observer => false,
+        })
     }
 
     /// Of IPv4 or IPv6, by the name that nstat(8) gives that of IPv4; nothing where it is not there.
@@ -101,6 +154,26 @@ impl<'a> Counts<'a> {
     pub(super) fn protocols(&self, is_ipv6: bool, names: &[&str]) -> u64 {
         let counted = names.iter().filter_map(|name| self.protocol(is_ipv6, name));
         counted.fold(0, u64::saturating_add)
+    }
+
+    /// Packets that came to IP.
+    pub(super) fn came_to_internet(&self, is_ipv6: bool) -> Option<u64> {
+        let packets = self.protocol(is_ipv6, "IpInReceives")?;
+        let octets = if is_ipv6 { "Ip6InOctets" } else { "IpExtInOctets" };
+        match self.protocol(false, octets) {
+            Some(bytes) => Some(self.framing.of_internet(packets, bytes)),
+            None => (!self.framing.is_joined() && !self.framing.is_pieces()).then_some(packets),
+        }
+    }
+
+    /// How many datagrams a packet is behind IP, where fragments have been put together; nothing where
+    /// that cannot be told.
+    pub(super) fn per_packet_in_internet(&self, is_ipv6: bool) -> Option<f64> {
+        if !self.framing.is_joined() {
+            return Some(1.0);
+        }
+        let packets = self.protocol(is_ipv6, "IpInReceives")?;
+        Some(self.framing.per_packet(packets, self.came_to_internet(is_ipv6)?))
     }
 
     /// Packets that the machine's cores dropped as their backlogs were full; what the flow limit drops is

@@ -6,6 +6,7 @@ use vioperf_model::rest::{MOST, QUIET};
 
 use super::LossPlace;
 use super::counts::{Counts, Queue};
+use super::framing::{Framing, times};
 use super::settle::Step;
 use crate::flow::{Flow, View};
 use crate::ports::port_of;
@@ -27,28 +28,39 @@ impl Backlog {
     pub(super) fn of(trial: &TrialRecord) -> Self {
         let host = trial.parties.iter().find(|party| party.place == Place::Host);
         let host = host.or(trial.parties.first());
-        Self { of_host: host.and_then(|host| Counts::of(host).backlog_dropped()).unwrap_or(0) }
+        let packets = Framing::of(false, 1, false, 0);
+        let dropped = host.and_then(|host| Counts::of(host, packets).backlog_dropped());
+        Self { of_host: dropped.unwrap_or(0) }
     }
 
-    /// Drops on a crossing from one end of a veth pair to the other.
-    fn crossing(&mut self, dropped: u64, otherwise: LossPlace) -> Vec<(LossPlace, u64)> {
-        let full = dropped.min(self.of_host);
-        self.of_host -= full;
+    /// Drops on a crossing from one end of a veth pair to the other: datagrams, and how many a packet is.
+    fn crossing(
+        &mut self,
+        dropped: u64,
+        per_packet: f64,
+        otherwise: LossPlace,
+    ) -> Vec<(LossPlace, u64)> {
+        let full = dropped.min(times(self.of_host, per_packet));
+        self.of_host = self.of_host.saturating_sub(times(full, 1.0 / per_packet));
         vec![(LossPlace::HostBacklog, full), (otherwise, dropped - full)]
     }
 }
 
-/// The steps of a flow.
+/// The steps of a flow whose datagrams are framed so; `sent` of them, of which `arrived` came to the
+/// application.
 pub(super) fn steps(
     trial: &TrialRecord,
     flow: &Flow<'_>,
+    framing: Framing,
+    [sent, arrived]: [u64; 2],
     backlog: &mut Backlog,
 ) -> Result<Vec<Step>, Absent> {
-    let (sender, sends_by) = end_of(&flow.sender, "sender")?;
-    let (receiver, receives_by) = end_of(&flow.receiver, "receiver")?;
-    let host = trial.parties.iter().find(|party| party.place == Place::Host).map(Counts::of);
+    let (sender, sends_by) = end_of(&flow.sender, "sender", framing)?;
+    let (receiver, receives_by) = end_of(&flow.receiver, "receiver", framing)?;
+    let host = trial.parties.iter().find(|party| party.place == Place::Host);
+    let host = host.map(|host| Counts::of(host, framing));
     let mut steps = Vec::new();
-    let queue = sender.queue(sends_by);
+    let queue = sender.queue(sends_by).map(|queue| queue.of_load(sent));
     if let Some(queue) = queue {
         steps.push(Step {
             dropped: vec![(LossPlace::SenderQdisc, queue.dropped)],
@@ -70,18 +82,23 @@ pub(super) fn steps(
     }
     let at_rest = is_at_rest(&sender, &receiver);
     receive(&mut steps, host.is_some(), at_rest, &receiver, receives_by);
+    into_socket(&mut steps, framing, arrived, &receiver);
     Ok(steps)
 }
 
 /// A party of a flow, and its interface under test.
-fn end_of<'a>(view: &View<'a>, who: &str) -> Result<(Counts<'a>, &'a str), Absent> {
+fn end_of<'a>(
+    view: &View<'a>,
+    who: &str,
+    framing: Framing,
+) -> Result<(Counts<'a>, &'a str), Absent> {
     let party: &Party = view.party.ok_or_else(|| format!("{who}: not in the record"))?;
     let facts = party.interface.as_ref();
     let facts = facts.ok_or_else(|| format!("{who}: its interface is not in the record"))?;
     if party.report.layers.len() < 2 {
         return Err(format!("{who}: counters of layers are not in the record").into());
     }
-    Ok((Counts::of(party), facts.name.as_str()))
+    Ok((Counts::of(party, framing), facts.name.as_str()))
 }
 
 /// From the sender's queueing discipline, or from its socket, to the switch.
@@ -109,7 +126,8 @@ fn into_switch(
         step.at_most.push((LossPlace::GuestOutput, of_tap));
         step.else_at = Some(LossPlace::GuestOutput);
     } else {
-        step.dropped = backlog.crossing(dropped, LossPlace::SenderInterface);
+        let per_packet = sender.per_packet_sent(sends_by);
+        step.dropped = backlog.crossing(dropped, per_packet, LossPlace::SenderInterface);
         // A veth loses nothing without counting it.
         step.else_at = queue.is_none().then_some(LossPlace::SenderSocket);
     }
@@ -129,7 +147,10 @@ fn out_of_machine(
     Step {
         dropped: match driver {
             // The other end is another namespace of the same machine.
-            Some("veth") => backlog.crossing(dropped, LossPlace::SenderInterface),
+            Some("veth") => {
+                let per_packet = sender.per_packet_sent(sends_by);
+                backlog.crossing(dropped, per_packet, LossPlace::SenderInterface)
+            }
             _ => vec![(LossPlace::SenderInterface, dropped)],
         },
         // Drivers count a packet as sent when the card has told so, or later: of what has left the
@@ -164,7 +185,7 @@ fn out_of_switch(steps: &mut Vec<Step>, host: &Counts<'_>, port: &str, backlog: 
         dropped: match is_tap {
             // Its queue is full: `tun_net_xmit`, drivers/net/tun.c.
             true => vec![(LossPlace::TapQueue, out.tx_dropped)],
-            false => backlog.crossing(out.tx_dropped, LossPlace::Port),
+            false => backlog.crossing(out.tx_dropped, host.per_packet_sent(port), LossPlace::Port),
         },
         // Of a tap: that QEMU or vhost has read. What else came to it waits in its queue.
         passed: Some(out.tx_packets),
@@ -173,7 +194,7 @@ fn out_of_switch(steps: &mut Vec<Step>, host: &Counts<'_>, port: &str, backlog: 
     });
 }
 
-/// From the receiver's interface to its socket.
+/// From the receiver's interface to its UDP.
 fn receive(
     steps: &mut Vec<Step>,
     has_host: bool,
@@ -199,32 +220,52 @@ fn receive(
     let backlog = if is_guest || !has_host { receiver.backlog_dropped() } else { None };
     steps.push(Step {
         at_most: vec![
-            (LossPlace::ReceiverBacklog, backlog.unwrap_or(0)),
+            (
+                LossPlace::ReceiverBacklog,
+                times(backlog.unwrap_or(0), receiver.per_packet_received(receives_by)),
+            ),
             (LossPlace::ReceiverFilter, receiver.dropped_at_ingress(receives_by)),
         ],
-        passed: receiver.protocol(is_ipv6, "IpInReceives"),
+        passed: receiver.came_to_internet(is_ipv6),
         else_at: Some(LossPlace::ReceiverFilter),
         ..Step::default()
     });
-    let of_internet = ["IpInHdrErrors", "IpInDiscards"];
+    // What is left of a datagram of which a fragment was lost is thrown away after a time.
+    let of_internet = ["IpInHdrErrors", "IpInDiscards", "IpReasmFails"];
+    let per_packet = receiver.per_packet_in_internet(is_ipv6);
+    let datagrams = |packets| times(packets, per_packet.unwrap_or(0.0));
     steps.push(Step {
         at_most: vec![
-            (LossPlace::Conntrack, receiver.conntrack_dropped()),
-            (LossPlace::ReceiverInternet, receiver.protocols(is_ipv6, &of_internet)),
+            (LossPlace::Conntrack, datagrams(receiver.conntrack_dropped())),
+            (LossPlace::ReceiverInternet, datagrams(receiver.protocols(is_ipv6, &of_internet))),
         ],
-        passed: receiver.protocol(is_ipv6, "IpInDelivers"),
+        passed: receiver
+            .protocol(is_ipv6, "IpInDelivers")
+            .filter(|_| per_packet.is_some())
+            .map(datagrams),
         else_at: Some(LossPlace::ReceiverFilter),
         ..Step::default()
     });
+}
+
+/// From UDP to the application: the last step of every path.
+fn into_socket(steps: &mut Vec<Step>, framing: Framing, arrived: u64, receiver: &Counts<'_>) {
+    let is_ipv6 = receiver.receives_by_ipv6();
+    let per_packet = receiver.per_packet_in_internet(is_ipv6);
+    let datagrams = |packets| times(packets, per_packet.unwrap_or(0.0));
     let full = receiver.protocols(is_ipv6, &["UdpRcvbufErrors", "UdpMemErrors"]);
     // Those of full buffers are among the errors: RFC 4113, `__udp_queue_rcv_skb`.
     let errors = receiver.protocols(is_ipv6, &["UdpInErrors"]).saturating_sub(full);
     let others = errors.saturating_add(receiver.protocols(is_ipv6, &["UdpNoPorts"]));
     steps.push(Step {
-        dropped: vec![(LossPlace::ReceiverSocket, full)],
-        at_most: vec![(LossPlace::ReceiverUdp, others)],
-        // Counted when the application takes it.
-        passed: receiver.protocol(is_ipv6, "UdpInDatagrams"),
+        dropped: vec![(LossPlace::ReceiverSocket, datagrams(full))],
+        at_most: vec![(LossPlace::ReceiverUdp, datagrams(others))],
+        // Counted when the application takes it, which counts what is joined itself.
+        passed: if framing.is_joined() {
+            Some(arrived)
+        } else {
+            receiver.protocol(is_ipv6, "UdpInDatagrams")
+        },
         else_at: Some(LossPlace::TooLate),
     });
 }

@@ -1,10 +1,12 @@
 use vioperf_model::plan::Cell;
-use vioperf_model::record::Place;
+use vioperf_model::record::{Leg, Place};
 use vioperf_model::sample::{
-    InterfaceCounters, LayerCounters, LoadCounters, QdiscCounters, Sample, SoftnetCore,
+    Exchanged, InterfaceCounters, LayerCounters, LoadCounters, LoadOutcome, QdiscCounters, Sample,
+    SoftnetCore,
 };
 use vioperf_model::workload::{Direction, WorkloadKind};
 
+use super::counts::Queue;
 use super::settle::Step;
 use super::*;
 use crate::testing::Synthetic;
@@ -231,12 +233,134 @@ fn what_has_no_ledger_says_why() {
     let of = |trial: &TrialRecord, workload: &Workload| of_trial(trial, workload).unwrap_err();
     let tcp = Workload { kind: WorkloadKind::TcpStream, ..workload.clone() };
     assert!(of(&trial, &tcp).contains("not one of datagrams"));
-    let cut_late = Workload { segmentation: true, ..workload.clone() };
-    assert!(of(&trial, &cut_late).contains("segmentation"));
     let mut without = trial.clone();
     without.parties.iter_mut().for_each(|party| party.report.layers.clear());
     assert!(of(&without, &workload).contains("layers"));
     let mut without = trial;
     without.parties.retain(|party| party.place != Place::Guest);
     assert!(of(&without, &workload).contains("receiver"));
+}
+
+/// What is sent as 64 in one, and so to the tap, which cuts it; the guest gets single ones and joins them.
+#[test]
+fn joined_datagrams_are_counted_by_their_bytes() {
+    let (mut trial, workload) = to_a_guest();
+    let workload = Workload { segmentation: true, ..workload };
+    let payload = workload.payload_bytes();
+    let [joined, single] = [42 + 64 * payload, 42 + payload];
+    for party in &mut trial.parties {
+        let name = party.interface.as_ref().map_or("", |facts| facts.name.clone().leak());
+        let is_host = party.place == Place::Host;
+        if let Some(load) = &mut party.report.load {
+            load.datagrams = None;
+        }
+        let report = &mut party.report;
+        // 1000 packets of 64: 10 are lost to a backlog, 5 in the switch; of the single ones 49 984 in the
+        // tap's queue, 64 by a filter as one packet, 128 in the socket as two.
+        if is_host {
+            report.samples =
+                samples(None, &[("peer", [990, 0, 0, 0]), ("tap3", [0, 0, 13_056, 49_984])]);
+            report.layers = layers(Some(("tap3", 63_040, 0)), 10, &[]);
+            let bytes = |sample: &mut Sample, interface: &str, rx, tx| {
+                let counters = sample.interfaces.as_mut().unwrap().get_mut(interface).unwrap();
+                (counters.rx_bytes, counters.tx_bytes) = (rx, tx);
+            };
+            bytes(&mut report.samples[1], "peer", 990 * joined, 0);
+            bytes(&mut report.samples[1], "tap3", 0, 13_056 * single);
+            report.layers[1].qdiscs.as_mut().unwrap()[0].bytes = 63_040 * single;
+        } else if party.place == Place::Peer {
+            report.samples = samples(Some(64_000), &[(name, [0, 0, 990, 10])]);
+            let counters = report.samples[1].interfaces.as_mut().unwrap().get_mut(name).unwrap();
+            counters.tx_bytes = 990 * joined;
+            report.layers = layers(None, 0, &[]);
+        } else {
+            let protocols = [
+                ("IpInReceives", 204),
+                ("IpExtInOctets", 13_056 * payload + 204 * 28),
+                ("IpInDelivers", 203),
+                ("UdpRcvbufErrors", 2),
+                ("UdpInErrors", 2),
+            ];
+            report.samples = samples(Some(12_864), &[(name, [13_056, 0, 0, 0])]);
+            let counters = report.samples[1].interfaces.as_mut().unwrap().get_mut(name).unwrap();
+            counters.rx_bytes = 13_056 * single;
+            report.layers = layers(None, 0, &protocols);
+        }
+    }
+    let ledger = of_trial(&trial, &workload).unwrap();
+    let expected = [
+        (LossPlace::HostBacklog, 640, 640),
+        (LossPlace::Switch, 320, 0),
+        (LossPlace::TapQueue, 49_984, 49_984),
+        (LossPlace::ReceiverFilter, 64, 0),
+        (LossPlace::ReceiverSocket, 128, 128),
+    ];
+    assert_eq!((losses(&ledger), ledger.unaccounted), (expected.to_vec(), 0), "{ledger:#?}");
+}
+
+#[test]
+fn what_a_device_gave_back_to_its_queue_is_not_counted_twice() {
+    let queue = Queue { packets: 900, dropped: 50, queued: 80 };
+    assert_eq!(queue.of_load(1000), Queue { queued: 50, ..queue });
+    assert_eq!(queue.of_load(2000), queue);
+    assert_eq!(queue.of_load(900).queued, 0);
+}
+
+/// Requests to a guest beside streams: counters of interfaces and queues are of both.
+fn requests_beside_streams(background: Option<Background>) -> (TrialRecord, Workload) {
+    let (mut trial, workload) = to_a_guest();
+    let workload = Workload {
+        kind: WorkloadKind::RequestResponse,
+        transport: Some(Transport::Udp),
+        background,
+        ..workload
+    };
+    for party in &mut trial.parties {
+        let role = party.role;
+        let exchanged = |sent, received| LoadOutcome {
+            exchanged: Some(Exchanged { sent, received }),
+            socket_drops: Some(if sent < 1000 { 20 } else { 0 }),
+            ..LoadOutcome::default()
+        };
+        // 1000 requests: 80 are lost on the way, 20 in the socket; all responses arrive.
+        match role {
+            Role::Sender { .. } => party.report.load = Some(exchanged(1000, 900)),
+            Role::Receiver { .. } => {
+                party.report.load = Some(exchanged(900, 900));
+                let protocols = party.report.layers[1].protocols.as_mut().unwrap();
+                protocols.insert("UdpInDatagrams".into(), 900);
+            }
+            Role::Observer => {}
+        }
+        if background.is_some() && !matches!(role, Role::Observer) {
+            party.further_legs.push(Leg { purpose: Purpose::Background, role });
+        }
+    }
+    (trial, workload)
+}
+
+#[test]
+fn what_streams_share_with_requests_is_placed_where_one_place_drops() {
+    let (mut trial, workload) = requests_beside_streams(Some(Background::TcpStream));
+    let told = of_trial(&trial, &workload).unwrap();
+    // Three places drop packets of either: the 80 have none.
+    assert_eq!(losses(&told), [(LossPlace::ReceiverSocket, 20, 20)]);
+    assert_eq!((told.sent, told.received, told.unaccounted), (1900, 1800, 80));
+    assert_eq!(told.responses.as_ref().unwrap().lost, 0);
+    for party in &mut trial.parties {
+        for sample in party.report.samples.iter_mut().skip(1) {
+            for (name, counters) in sample.interfaces.as_mut().unwrap() {
+                if !name.starts_with("tap") {
+                    (counters.tx_dropped, counters.rx_dropped) = (0, 0);
+                }
+            }
+        }
+    }
+    let told = of_trial(&trial, &workload).unwrap();
+    let expected = [(LossPlace::TapQueue, 80, 0), (LossPlace::ReceiverSocket, 20, 20)];
+    assert_eq!((losses(&told), told.unaccounted), (expected.to_vec(), 0));
+    // Beside datagrams of somebody else UDP's counters are of both, those of sockets are not.
+    let workload = Workload { background: Some(Background::UdpStream), ..workload };
+    let told = of_trial(&trial, &workload).unwrap();
+    assert_eq!((losses(&told), told.unaccounted), (expected.to_vec(), 0));
 }

@@ -28,6 +28,9 @@ pub struct Ledger {
     /// Lost, and no counter tells where. Below zero where counters tell of more than was lost: one
     /// loss was counted twice, or packets of somebody else were.
     pub unaccounted: i64,
+    /// Of all this, what the responses have part in, where the load is one of requests and responses.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub responses: Option<Box<Ledger>>,
 }
 
 /// The ledgers of a cell's trials, one by one.
@@ -186,6 +189,9 @@ impl Ledger {
         self.unaccounted = self.unaccounted.saturating_add(other.unaccounted);
         for loss in &other.losses {
             self.add_loss(loss.place, loss.datagrams, loss.counted);
+        }
+        if let Some(responses) = &other.responses {
+            self.responses.get_or_insert_default().add(responses);
         }
     }
 

@@ -28,13 +28,13 @@ use nix::errno::Errno;
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::socket::{MsgFlags, SockaddrStorage, getpeername, setsockopt, sockopt};
 use nix::sys::time::{TimeVal, TimeValLike};
-use vioperf_model::sample::{LoadOutcome, StreamOutcome};
+use vioperf_model::sample::{Exchanged, LoadOutcome, StreamOutcome};
 use vioperf_model::wire::Role;
 use vioperf_model::workload::{Transport, Workload};
 
 use super::connections::{Accepting, connect_all, listen, reset};
 use super::histogram::export;
-use super::socket_options::{SocketOptions, smallest_buffers};
+use super::socket_options::{SocketOptions, drops, smallest_buffers};
 use super::threads::{Threads, join_all};
 use super::{Load, LoadControl, LoadError};
 use crate::clock::monotonic_ns;
@@ -297,7 +297,10 @@ impl Load for RequestResponse {
         let mut streams = vec![StreamOutcome::default(); self.options.streams];
         let mut outcome = LoadOutcome::default();
         let mut held = Vec::new();
-        let mut keep = |number: usize, stream, socket: Option<OwnedFd>| {
+        let mut exchanged = Exchanged::default();
+        let mut keep = |number: usize, stream, of_stream: Exchanged, socket: Option<OwnedFd>| {
+            exchanged.sent += of_stream.sent;
+            exchanged.received += of_stream.received;
             if let Some(place) = streams.get_mut(number) {
                 *place = stream;
             }
@@ -307,18 +310,29 @@ impl Load for RequestResponse {
             Stage::Asking(threads) => {
                 let all = join_all(threads, &self.control);
                 outcome = summary(&all, &self.options);
-                all.into_iter().for_each(|one| keep(one.number, one.outcome, one.socket));
+                all.into_iter().for_each(|one| {
+                    keep(one.number, one.outcome, one.exchanged, one.socket);
+                });
             }
             Stage::Answering(threads) => join_all(threads, &self.control)
                 .into_iter()
-                .for_each(|one| keep(one.number, one.outcome, one.socket)),
+                .for_each(|one| keep(one.number, one.outcome, one.exchanged, one.socket)),
             other => self.stage = other,
         }
         let socket_buffers = smallest_buffers(held.iter().map(AsFd::as_fd));
+        let is_udp = self.options.transport == Transport::Udp;
+        let socket_drops = held.iter().map(|socket| drops(socket.as_fd()).map(u64::from)).sum();
         if !held.is_empty() {
             self.stage = Stage::Ended { held };
         }
-        LoadOutcome { streams, socket_buffers, ended_early: self.control.ended_early(), ..outcome }
+        LoadOutcome {
+            streams,
+            socket_buffers,
+            exchanged: is_udp.then_some(exchanged),
+            socket_drops: if is_udp { socket_drops } else { None },
+            ended_early: self.control.ended_early(),
+            ..outcome
+        }
     }
 }
 

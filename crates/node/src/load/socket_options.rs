@@ -12,6 +12,9 @@ use vioperf_model::workload::Workload;
 
 use super::LoadError;
 
+/// The number of counters that `SO_MEMINFO` gives.
+const MEMINFO_COUNTERS: usize = 9;
+
 /// The largest buffer that the kernel can be asked for: it takes an int, and doubles it.
 const LARGEST_BUFFER: usize = 0x3fff_ffff;
 /// What the options of every segment (time stamps) take of a segment's size.
@@ -175,6 +178,26 @@ pub(in crate::load) fn size_buffer_as_far_as_possible(
         Buffer::Receive => getsockopt(&socket, sockopt::RcvBuf),
     };
     given.map_err(LoadError::system("ask for the size of a socket's buffer"))
+}
+
+/// Datagrams that the socket had no room for since it was opened; `None` where the kernel does not
+/// tell. It counts in 32 bits.
+pub(in crate::load) fn drops(socket: BorrowedFd<'_>) -> Option<u32> {
+    let mut counters = [0_u32; MEMINFO_COUNTERS];
+    let mut length = libc::socklen_t::try_from(size_of_val(&counters)).ok()?;
+    // SAFETY: the kernel writes at most `length` bytes to `counters`.
+    let outcome = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_MEMINFO,
+            counters.as_mut_ptr().cast(),
+            &raw mut length,
+        )
+    };
+    let place = usize::try_from(libc::SK_MEMINFO_DROPS).ok()?;
+    let told = usize::try_from(length).ok()? / size_of::<u32>();
+    (outcome == 0 && told > place).then(|| counters.get(place).copied()).flatten()
 }
 
 /// The smallest buffers that any of the sockets has; `None` without sockets.

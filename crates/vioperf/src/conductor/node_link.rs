@@ -106,8 +106,13 @@ impl NodeLink {
         timeout: Duration,
         interrupt: &Interrupt,
     ) -> Result<Self, NodeError> {
-        let unknown =
-            NodeIdentity { version: 0, kernel_release: String::new(), cores: 0, boot_id: None };
+        let unknown = NodeIdentity {
+            version: 0,
+            kernel_release: String::new(),
+            cores: 0,
+            boot_id: None,
+            is_virtual: None,
+        };
         let mut link = Self {
             name: name.to_owned(),
             channel: Box::new(channel),

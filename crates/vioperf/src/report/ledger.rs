@@ -82,7 +82,15 @@ pub fn places(ledger: &Ledger) -> String {
     if ledger.unaccounted != 0 {
         parts.push(format!("unaccounted {}", of_lost(ledger.unaccounted as f64)));
     }
-    parts.join(", ")
+    let ways = of_ways(ledger).map(|ways| format!(" ({ways})")).unwrap_or_default();
+    parts.join(", ") + &ways
+}
+
+/// How much of what was lost was requests and how much responses, of a load of such.
+pub fn of_ways(ledger: &Ledger) -> Option<String> {
+    let responses = ledger.responses.as_ref()?;
+    let requests = ledger.lost.saturating_sub(responses.lost);
+    Some(format!("{} requests, {} responses", grouped(requests), grouped(responses.lost)))
 }
 
 /// How much of what was sent was lost: `303 397 of 339 968 (89.2 %)`.
@@ -137,6 +145,9 @@ mod tests {
             "tap's queue 85.0 %, switch 10.0 %, too late 4.00 %, elsewhere 0.500 %, unaccounted 0.500 %"
         );
         assert_eq!(lost_of_sent(&ledger), "1\u{202f}000 of 20\u{202f}000 (5.00 %)");
+        let responses = Some(Box::new(Ledger { lost: 400, ..Ledger::default() }));
+        let told = places(&Ledger { responses, ..ledger });
+        assert!(told.ends_with("unaccounted 0.500 % (600 requests, 400 responses)"), "{told}");
     }
 
     #[test]

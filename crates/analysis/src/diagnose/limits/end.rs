@@ -65,6 +65,12 @@ impl<'a> End<'a> {
         self.place().map_or_else(|| "an end".to_owned(), |place| place.to_string())
     }
 
+    /// Whether its machine is known to be no guest.
+    pub(super) fn is_bare_machine(&self) -> bool {
+        let told = self.view.party.and_then(|party| party.identity.is_virtual);
+        self.place() != Some(Place::Guest) && told == Some(false)
+    }
+
     pub(super) fn outcome(&self) -> Option<&'a LoadOutcome> {
         self.view.outcome()
     }

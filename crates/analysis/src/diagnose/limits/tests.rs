@@ -443,6 +443,18 @@ fn a_full_wire_is_told_of_cards_that_have_one() {
     assert_eq!(planted.first(), None, "a veth's speed is a label");
     planted.receiver().interface.as_mut().unwrap().driver = Some("ixgbe".into());
     assert_eq!(planted.first(), Some("wire-rate"));
+    // What hypervisors emulate is a card all the same where there is no hypervisor.
+    for driver in ["igb", "e1000e"] {
+        planted.receiver().interface.as_mut().unwrap().driver = Some(driver.into());
+        assert_eq!(planted.first(), Some("wire-rate"), "{driver}");
+        for is_virtual in [Some(true), None] {
+            planted.receiver().identity.is_virtual = is_virtual;
+            assert_eq!(planted.first(), None, "{driver}: its speed may be a label");
+        }
+        planted.receiver().identity.is_virtual = Some(false);
+    }
+    planted.receiver().place = Place::Guest;
+    assert_eq!(planted.first(), None, "in a guest a card is emulated");
 }
 
 #[test]

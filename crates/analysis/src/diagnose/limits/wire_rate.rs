@@ -14,8 +14,8 @@ pub(super) const RULE: Rule = Rule {
     check,
 };
 
-/// Drivers whose speed is a label: nothing holds the card to it.
-const VIRTUAL: [&str; 17] = [
+/// Drivers of what is no card: their speed is a label, nothing holds them to it.
+const VIRTUAL: [&str; 11] = [
     "veth",
     "virtio_net",
     "tun",
@@ -23,16 +23,14 @@ const VIRTUAL: [&str; 17] = [
     "openvswitch",
     "macvlan",
     "vmxnet3",
-    "e1000",
-    "e1000e",
-    "igb",
-    "8139cp",
-    "8139too",
-    "pcnet32",
     "hv_netvsc",
     "vif",
     "ena",
     "dummy",
+];
+/// Drivers of cards that hypervisors emulate: in a guest their speed is a label too.
+const EMULATED: [&str; 10] = [
+    "e1000", "e1000e", "igb", "igbvf", "8139cp", "8139too", "pcnet32", "e100", "tulip", "ne2k-pci",
 ];
 /// Part of what is possible from which the wire is full.
 const FULL: f64 = 0.93;
@@ -50,7 +48,7 @@ fn check(symptoms: &Symptoms<'_>) -> Option<Sign> {
 fn sign(symptoms: &Symptoms<'_>, end: &End<'_>) -> Option<Sign> {
     let facts = end.interface()?;
     let driver = facts.driver.as_deref()?;
-    if VIRTUAL.contains(&driver) {
+    if VIRTUAL.contains(&driver) || (EMULATED.contains(&driver) && !end.is_bare_machine()) {
         return None;
     }
     let speed = f64::from(facts.speed_mbit_per_s.filter(|speed| *speed > 0)?) * 1e6;

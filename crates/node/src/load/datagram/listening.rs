@@ -12,7 +12,7 @@ use vioperf_model::workload::{Receivers, Workload};
 use super::hello::Guests;
 use super::spread::Places;
 use super::{Shape, sockets};
-use crate::load::socket_options::{SocketOptions, smallest_buffers};
+use crate::load::socket_options::{SocketOptions, drops, smallest_buffers};
 use crate::load::{LoadControl, LoadError};
 
 /// A receiver's sockets, and who answers on them.
@@ -161,7 +161,7 @@ impl Listening {
 
     /// Datagrams that there was no room for, in all sockets together.
     fn drops(&self) -> Option<u64> {
-        let each = self.sockets.sockets.iter().map(|socket| sockets::drops(socket.as_fd()));
+        let each = self.sockets.sockets.iter().map(|socket| drops(socket.as_fd()));
         each.map(|drops| drops.map(u64::from)).sum()
     }
 }

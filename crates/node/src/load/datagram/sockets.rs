@@ -1,7 +1,7 @@
 //! Opening the sockets of a datagram load; what the kernel refuses is named.
 
 use std::net::{IpAddr, SocketAddr, UdpSocket};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 use nix::sys::socket::{
     AddressFamily, SockFlag, SockType, SockaddrStorage, bind, connect, setsockopt, socket, sockopt,
@@ -16,8 +16,6 @@ use crate::load::socket_options::{
 /// What a receiver's buffer shall hold when nothing is asked for: 10 ms of a million small datagrams
 /// a second, each of which takes some 768 bytes of it.
 const RECEIVE_BUFFER: ByteSize = ByteSize::from_mib(8);
-/// The number of counters that `SO_MEMINFO` gives.
-const MEMINFO_COUNTERS: usize = 9;
 
 /// A socket that sends to `peer` alone and hears it alone; from an address, if one is given.
 pub(super) fn connected(
@@ -130,24 +128,4 @@ pub(super) fn join_segments(socket: &UdpSocket) -> Result<(), LoadError> {
 pub(super) fn stamp_arrivals(socket: &UdpSocket) -> Result<(), LoadError> {
     setsockopt(socket, sockopt::ReceiveTimestampns, &true)
         .map_err(LoadError::refused("SO_TIMESTAMPNS"))
-}
-
-/// Datagrams that the socket had no room for since it was opened; `None` where the kernel does not
-/// tell. It counts in 32 bits.
-pub(super) fn drops(socket: BorrowedFd<'_>) -> Option<u32> {
-    let mut counters = [0_u32; MEMINFO_COUNTERS];
-    let mut length = libc::socklen_t::try_from(size_of_val(&counters)).ok()?;
-    // SAFETY: the kernel writes at most `length` bytes to `counters`.
-    let outcome = unsafe {
-        libc::getsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_MEMINFO,
-            counters.as_mut_ptr().cast(),
-            &raw mut length,
-        )
-    };
-    let place = usize::try_from(libc::SK_MEMINFO_DROPS).ok()?;
-    let told = usize::try_from(length).ok()? / size_of::<u32>();
-    (outcome == 0 && told > place).then(|| counters.get(place).copied()).flatten()
 }

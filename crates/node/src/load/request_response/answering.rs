@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use nix::errno::Errno;
 use nix::sys::socket::{recv, send};
-use vioperf_model::sample::StreamOutcome;
+use vioperf_model::sample::{Exchanged, StreamOutcome};
 use vioperf_model::workload::Transport;
 
 use super::options::Options;
@@ -18,6 +18,7 @@ use crate::load::{LoadControl, tcp_info};
 pub(super) struct Answered {
     pub(super) number: usize,
     pub(super) outcome: StreamOutcome,
+    pub(super) exchanged: Exchanged,
     /// Still open, unless the load was abandoned.
     pub(super) socket: Option<OwnedFd>,
 }
@@ -34,6 +35,7 @@ pub(super) struct Answering {
     partial: usize,
     bytes: u64,
     silence: Silence,
+    exchanged: Exchanged,
 }
 
 impl Answering {
@@ -52,6 +54,7 @@ impl Answering {
             partial: 0,
             bytes: 0,
             silence: Silence::default(),
+            exchanged: Exchanged::default(),
         }
     }
 
@@ -70,7 +73,7 @@ impl Answering {
         let tcp = tcp_info::read(self.socket.as_fd());
         let socket = super::kept(self.socket, self.options.transport, control);
         let outcome = StreamOutcome { bytes: self.bytes, tcp };
-        Answered { number: self.number, outcome, socket }
+        Answered { number: self.number, outcome, exchanged: self.exchanged, socket }
     }
 
     fn answer_on(
@@ -143,10 +146,14 @@ impl Answering {
             return Ok(());
         }
         self.bytes += count as u64;
+        self.exchanged.received += 1;
         counters.count(count as u64);
         let response = self.buffer.get(..self.options.sizes.response).unwrap_or_default();
         match send(self.socket.as_raw_fd(), response, super::flags(true)) {
-            Ok(_) => counters.count_transactions(1),
+            Ok(_) => {
+                self.exchanged.sent += 1;
+                counters.count_transactions(1);
+            }
             Err(errno) if super::loses_datagram(errno) => {}
             Err(errno) => return Err(errno.desc().to_owned()),
         }

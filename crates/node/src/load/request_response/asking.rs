@@ -11,7 +11,7 @@ use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::prctl::set_timerslack;
 use nix::sys::socket::{recv, send};
 use nix::sys::time::TimeSpec;
-use vioperf_model::sample::StreamOutcome;
+use vioperf_model::sample::{Exchanged, StreamOutcome};
 use vioperf_model::workload::Transport;
 
 use super::options::Options;
@@ -24,6 +24,8 @@ use crate::load::{LoadControl, LoadError, tcp_info};
 /// After so long a request of UDP counts as lost. It is noticed when the thread
 /// wakes next, at most a tick later.
 const TIMEOUT_NS: u64 = 200_000_000;
+/// While the last answers are awaited it is looked so often whether they are awaited in vain.
+const LAST_ANSWERS_TICK: Duration = Duration::from_millis(20);
 const SILENCE_NS: u64 = SILENCE.as_secs() * 1_000_000_000;
 
 /// What became of one stream.
@@ -33,6 +35,7 @@ pub(super) struct Asked {
     pub(super) latencies: Latencies,
     pub(super) timeouts: u64,
     pub(super) not_sent: u64,
+    pub(super) exchanged: Exchanged,
     /// Still open, unless the load was abandoned.
     pub(super) socket: Option<OwnedFd>,
 }
@@ -98,6 +101,7 @@ pub(super) struct Asking {
     unheard_since_ns: Option<u64>,
     latencies: Latencies,
     timeouts: u64,
+    exchanged: Exchanged,
 }
 
 impl Asking {
@@ -134,6 +138,7 @@ impl Asking {
             unheard_since_ns: None,
             latencies: Latencies::new()?,
             timeouts: 0,
+            exchanged: Exchanged::default(),
         })
     }
 
@@ -151,14 +156,43 @@ impl Asking {
                 number + 1
             ));
         }
-        self.finish(control)
-    }
-
-    fn finish(self, control: &LoadControl) -> Asked {
         let not_sent = self
             .schedule
             .filter(|_| self.held_up)
             .map_or(0, |schedule| schedule.due_by(monotonic_ns()).saturating_sub(self.sequence));
+        if self.options.transport == Transport::Udp && !control.abandoned() {
+            self.take_last_answers(control);
+        }
+        self.finish(control, not_sent)
+    }
+
+    /// Waits for the answers to what is under way, that the ledger may tell the lost from the late. None
+    /// of them is a transaction any more.
+    fn take_last_answers(&mut self, control: &LoadControl) {
+        let mut awaited = std::mem::take(&mut self.pending).len();
+        let until_ns = monotonic_ns().saturating_add(TIMEOUT_NS);
+        while awaited > 0 && monotonic_ns() < until_ns && !control.abandoned() {
+            match recv(self.socket.as_raw_fd(), &mut self.buffer, super::flags(false)) {
+                Ok(count) if count == self.options.sizes.response => {
+                    self.exchanged.received += 1;
+                    awaited -= 1;
+                }
+                Ok(_) | Err(Errno::EINTR) => {}
+                Err(Errno::EAGAIN) if self.await_answer().is_ok() => {}
+                Err(_) => return,
+            }
+        }
+    }
+
+    fn await_answer(&self) -> Result<(), Errno> {
+        let mut fds = [PollFd::new(self.socket.as_fd(), PollFlags::POLLIN)];
+        match ppoll(&mut fds, Some(TimeSpec::from_duration(LAST_ANSWERS_TICK)), None) {
+            Ok(_) | Err(Errno::EINTR) => Ok(()),
+            Err(errno) => Err(errno),
+        }
+    }
+
+    fn finish(self, control: &LoadControl, not_sent: u64) -> Asked {
         let tcp = tcp_info::read(self.socket.as_fd());
         let socket = super::kept(self.socket, self.options.transport, control);
         Asked {
@@ -167,6 +201,7 @@ impl Asking {
             latencies: self.latencies,
             timeouts: self.timeouts,
             not_sent,
+            exchanged: self.exchanged,
             socket,
         }
     }
@@ -242,6 +277,7 @@ impl Asking {
         match send(self.socket.as_raw_fd(), request, super::flags(false)) {
             Ok(count) => {
                 self.bytes += count as u64;
+                self.exchanged.sent += 1;
                 counters.count(count as u64);
                 Ok(())
             }
@@ -311,6 +347,7 @@ impl Asking {
         if count != self.options.sizes.response {
             return;
         }
+        self.exchanged.received += 1;
         let mut bytes = [0; 8];
         let carried = self.buffer.iter().take(self.options.sequence_bytes());
         bytes.iter_mut().zip(carried).for_each(|(to, from)| *to = *from);

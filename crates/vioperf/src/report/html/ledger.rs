@@ -8,7 +8,7 @@ use vioperf_analysis::ledger::{Ledger, LossPlace};
 use vioperf_analysis::result::CellAnalysis;
 use vioperf_analysis::wording::percent;
 
-use crate::report::ledger::{TITLE, grouped, lost_of_sent, of_cell};
+use crate::report::ledger::{TITLE, grouped, lost_of_sent, of_cell, of_ways};
 use crate::report::text::clean;
 
 /// Height of the ribbon of all that was sent, in pixels.
@@ -105,6 +105,7 @@ fn flow(path: &str, ledger: &Ledger) -> Markup {
                     }
                 }
             }
+            @if let Some(ways) = of_ways(ledger) { p.small { "Lost: " (ways) "." } }
             @if ledger.unaccounted < 0 {
                 p.small {
                     "Counters tell of " (grouped(ledger.unaccounted.unsigned_abs()))
