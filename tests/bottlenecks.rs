@@ -48,6 +48,11 @@ fn a_firewall_that_drops() {
 }
 
 #[test]
+fn rules_that_every_packet_is_held_against() {
+    is_told("firewall-of-4000-rules-udp");
+}
+
+#[test]
 fn lost_segments() {
     is_told("loss-1-percent-tcp");
 }

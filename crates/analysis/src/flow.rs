@@ -36,6 +36,11 @@ impl<'a> View<'a> {
         party.map_or_else(|| Self::missing(who), |party| Self::of_leg(trial, who, party, 0))
     }
 
+    /// Its part in that load.
+    pub(crate) fn role(&self) -> Option<Role> {
+        self.party?.legs().nth(self.leg).map(|leg| leg.role)
+    }
+
     /// How its load ended.
     pub(crate) fn outcome(&self) -> Option<&'a LoadOutcome> {
         self.party?.report.load_of_leg(self.leg)

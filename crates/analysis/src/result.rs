@@ -17,7 +17,7 @@ use serde::Serialize;
 use vioperf_model::nic::NicKind;
 use vioperf_model::plan::{CellId, VariantOf};
 use vioperf_model::record::{Place, RunInfo};
-use vioperf_model::sample::InterfaceFacts;
+use vioperf_model::sample::{InterfaceFacts, PacketFilter};
 use vioperf_model::scenario::{IpVersion, SwitchKind};
 use vioperf_model::workload::{Direction, Workload};
 
@@ -408,6 +408,9 @@ pub struct EndFacts {
     pub trials: u32,
     /// What it is and has.
     pub interface: InterfaceFacts,
+    /// Rules that packets are held against there; absent where they could not be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub packet_filter: Option<PacketFilter>,
 }
 
 /// A path in the ranking: the cells that differ in nothing but the load.

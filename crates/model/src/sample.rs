@@ -5,6 +5,7 @@
 
 mod frequencies;
 mod layers;
+mod packet_filter;
 mod settings;
 
 use std::collections::BTreeMap;
@@ -17,6 +18,7 @@ pub use layers::{
     ConntrackCounters, InterruptLine, Interrupts, LayerCounters, QdiscCounters, QuotaCounters,
     SoftInterrupts, SoftnetCore, StallTimes, ThreadSwitches,
 };
+pub use packet_filter::{FilterHook, PacketFilter};
 pub use settings::{Coalescing, PacketSteering};
 
 /// Everything one node read at one moment.
@@ -168,6 +170,9 @@ pub struct NodeReport {
     /// Counters of every layer, before the load began and after it had ended.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub layers: Vec<LayerCounters>,
+    /// Rules that packets are held against.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub packet_filter: Option<PacketFilter>,
     /// Groups of counters that could not be read (`cores`, `interfaces`, …) and why.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub absent: BTreeMap<String, String>,

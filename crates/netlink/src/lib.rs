@@ -1,4 +1,5 @@
-//! Synchronous rtnetlink requests: links, addresses, neighbours, queueing disciplines, counters.
+//! Synchronous rtnetlink requests: links, addresses, neighbours, queueing disciplines, counters; and what
+//! packet filter there is, by nfnetlink.
 //!
 //! A [`Socket`] speaks to the network namespace that the calling thread was in when it was opened;
 //! a thread that moves to another namespace afterwards keeps the old one through its socket. Every
@@ -7,9 +8,11 @@
 //! Sources: rtnetlink(7), `linux/if_link.h`, `linux/if_addr.h`, `linux/neighbour.h`.
 
 mod address;
+mod attributes;
 mod error;
 mod link;
 mod mac;
+mod packet_filter;
 mod qdisc;
 mod qdisc_counters;
 mod socket;
@@ -19,6 +22,7 @@ pub use address::Address;
 pub use error::{NetlinkError, Result};
 pub use link::{Counters, Link, NamespaceRef, OperState, VethEnd};
 pub use mac::{Mac, ParseMacError};
+pub use packet_filter::{FilterChain, FilterRule, packet_filter};
 pub use qdisc::{Netem, TokenBucket};
 pub use qdisc_counters::QueueDiscipline;
 pub use socket::Socket;

@@ -7,6 +7,7 @@ mod frequencies;
 mod interfaces;
 mod kept_file;
 mod layers;
+mod packet_filter;
 pub(crate) mod sampler;
 mod tcp;
 mod threads;
@@ -18,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use vioperf_model::sample::{LayerCounters, Sample};
+use vioperf_model::sample::{LayerCounters, PacketFilter, Sample};
 use vioperf_model::wire::WatchedProcess;
 
 use crate::burn::Burned;
@@ -50,6 +51,7 @@ pub(crate) struct Sources {
     tcp: Option<tcp::Reader>,
     threads: Option<threads::Reader>,
     layers: layers::Layers,
+    packet_filter: Option<PacketFilter>,
     frequencies: Option<frequencies::Reader>,
     throttles: Option<throttles::Reader>,
     burned: Option<Burned>,
@@ -72,6 +74,7 @@ impl Sources {
             tcp: noting("tcp", tcp::Reader::open(proc), &mut absent),
             threads,
             layers: layers::Layers::new(proc, processes),
+            packet_filter: None,
             frequencies: None,
             throttles: None,
             burned: None,
@@ -84,6 +87,11 @@ impl Sources {
         let absent = &mut self.absent;
         self.frequencies = noting("frequencies", frequencies::Reader::open(sys), absent);
         self.throttles = noting("throttles", throttles::Reader::open(sys), absent);
+    }
+
+    /// Takes note of the rules that packets are held against: once, as they are many on some machines.
+    pub(crate) fn note_packet_filter(&mut self, proc: &Path) {
+        self.packet_filter = noting("packet_filter", packet_filter::read(proc), &mut self.absent);
     }
 
     /// From now on what is burned on purpose is read too.
@@ -124,9 +132,9 @@ impl Sources {
         self.layers.read(&mut self.absent)
     }
 
-    /// What could not be read, and why.
-    pub(crate) fn into_absent(self) -> BTreeMap<String, String> {
-        self.absent
+    /// Rules that packets are held against; what could not be read, and why.
+    pub(crate) fn into_rest(self) -> (Option<PacketFilter>, BTreeMap<String, String>) {
+        (self.packet_filter, self.absent)
     }
 }
 

@@ -51,6 +51,7 @@ impl Prepared {
         if part.role == Role::Observer {
             sources.watch_speeds(Path::new("/sys"));
         }
+        sources.note_packet_filter(Path::new("/proc"));
         let (interval, deadline) = (part.sample_interval, part.deadline);
         let burn = part.burn;
         let mut prepared = Self { loads: Vec::new(), sources, interval, deadline, burn };
@@ -140,11 +141,12 @@ impl Running {
         });
         let (load, further_loads) = (outcomes.next(), outcomes.collect());
         drop(self.burner.take());
-        let Sampled { samples, layers, absent, cpu_ns } = self.sampler.stop();
+        let Sampled { samples, layers, packet_filter, absent, cpu_ns } = self.sampler.stop();
         let report = NodeReport {
             ticks_per_second: ticks_per_second(),
             samples,
             layers,
+            packet_filter,
             absent,
             load,
             further_loads,
@@ -175,6 +177,7 @@ impl Finished {
             ticks_per_second: self.report.ticks_per_second,
             // The whole of it is made by adding the samples of further pages to the first.
             layers: if from == 0 { self.report.layers.clone() } else { Vec::new() },
+            packet_filter: self.report.packet_filter.clone(),
             absent: self.report.absent.clone(),
             load: self.report.load.clone(),
             further_loads: self.report.further_loads.clone(),

@@ -6,6 +6,7 @@ mod guests;
 mod links;
 mod losses;
 mod packets;
+mod rules;
 mod windows;
 
 use std::time::Duration;
@@ -23,9 +24,11 @@ pub fn all() -> Vec<Plant> {
         losses::PLANTS,
         windows::PLANTS,
         packets::PLANTS,
+        rules::PLANTS,
         cores::PLANTS,
         guests::PLANTS,
         controls::PLANTS,
+        rules::CONTROLS,
         guests::CONTROLS,
     ];
     tables.concat()

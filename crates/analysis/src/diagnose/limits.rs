@@ -6,6 +6,7 @@ mod cores_full;
 mod cpu_stolen;
 mod end;
 mod firewall;
+mod firewall_rules;
 mod fragmentation;
 mod interrupt_moderation;
 mod interrupts_on_one_core;
@@ -59,6 +60,7 @@ const RULES: &[Rule] = &[
     rate_asked::RULE,
     shaper::RULE,
     firewall::RULE,
+    firewall_rules::RULE,
     fragmentation::RULE,
     softnet_backlog_full::RULE,
     loss_in_path::RULE,

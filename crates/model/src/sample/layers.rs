@@ -133,6 +133,9 @@ pub struct QdiscCounters {
 pub struct ConntrackCounters {
     /// Connections that are tracked at that moment (`net.netfilter.nf_conntrack_count`).
     pub entries: u64,
+    /// So many at most (`net.netfilter.nf_conntrack_max`); absent where the kernel does not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub most_entries: Option<u64>,
     /// Packets of no connection that can be tracked: `invalid` of `/proc/net/stat/nf_conntrack`, of
     /// all cores, as the following.
     pub invalid: u64,

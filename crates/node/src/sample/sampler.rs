@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use vioperf_model::sample::{LayerCounters, Sample};
+use vioperf_model::sample::{LayerCounters, PacketFilter, Sample};
 use vioperf_model::units::TimeSpan;
 use vioperf_model::wire::MAX_SAMPLES;
 
@@ -21,6 +21,8 @@ pub(crate) struct Sampled {
     pub(crate) samples: Vec<Sample>,
     /// Counters of every layer, before the first and after the last of them.
     pub(crate) layers: Vec<LayerCounters>,
+    /// Rules that packets were held against.
+    pub(crate) packet_filter: Option<PacketFilter>,
     /// The groups of counters that are missing in them, with the reason.
     pub(crate) absent: BTreeMap<String, String>,
     /// CPU time that it took.
@@ -150,10 +152,11 @@ impl Ticks {
             if stopped {
                 samples.push(sources.read(loads));
                 let layers = vec![layers, sources.read_layers()];
-                let absent = sources.into_absent();
+                let (packet_filter, absent) = sources.into_rest();
                 return Sampled {
                     samples,
                     layers,
+                    packet_filter,
                     absent,
                     cpu_ns: first_cpu_ns.saturating_add(thread_cpu_ns()),
                 };
@@ -192,7 +195,7 @@ mod tests {
         let sampler =
             Sampler::start(sources(), vec![], millisecond(20), millisecond(60_000)).unwrap();
         std::thread::sleep(Duration::from_millis(110));
-        let Sampled { samples, layers, absent, cpu_ns } = sampler.stop();
+        let Sampled { samples, layers, absent, cpu_ns, .. } = sampler.stop();
         assert!(absent.keys().all(|group| group.starts_with("layers.")), "{absent:?}");
         assert!(cpu_ns > 0);
         assert_eq!(layers.len(), 2);

@@ -3,7 +3,10 @@
 use std::cell::OnceCell;
 
 use vioperf_model::record::Place;
-use vioperf_model::sample::{InterfaceFacts, LoadOutcome, QdiscCounters, TcpStreamInfo};
+use vioperf_model::sample::{
+    InterfaceFacts, LoadOutcome, PacketFilter, QdiscCounters, TcpStreamInfo,
+};
+use vioperf_model::wire::Role;
 
 use crate::cores::{CoreReading, MachineReading};
 use crate::flow::View;
@@ -78,6 +81,21 @@ impl<'a> End<'a> {
     /// The interface under test.
     pub(super) fn interface(&self) -> Option<&'a InterfaceFacts> {
         self.view.party?.interface.as_ref()
+    }
+
+    /// Its part in the load.
+    pub(super) fn role(&self) -> Option<Role> {
+        self.view.role()
+    }
+
+    /// Rules that packets are held against there.
+    pub(super) fn packet_filter(&self) -> Option<&'a PacketFilter> {
+        self.view.party?.report.packet_filter.as_ref()
+    }
+
+    /// Connections that were tracked when the load had ended.
+    pub(super) fn tracked_connections(&self) -> Option<u64> {
+        Some(self.view.party?.report.layers.last()?.conntrack?.entries)
     }
 
     /// How fast its load moved, as it counted itself.

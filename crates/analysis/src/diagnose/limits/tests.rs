@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use vioperf_model::record::{Party, Place, TrialRecord};
 use vioperf_model::sample::{
-    Coalescing, CoreTicks, LatencyHistogram, LayerCounters, LoadOutcome, LoadThread, QdiscCounters,
-    QueueCounts, QuotaCounters, SoftnetCore, StreamOutcome, TcpLimits, TcpStreamInfo,
+    Coalescing, CoreTicks, FilterHook, LatencyHistogram, LayerCounters, LoadOutcome, LoadThread,
+    PacketFilter, QdiscCounters, QueueCounts, QuotaCounters, SoftnetCore, StreamOutcome, TcpLimits,
+    TcpStreamInfo,
 };
 use vioperf_model::units::BitRate;
 use vioperf_model::wire::Role;
@@ -195,6 +196,47 @@ fn where_datagrams_are_lost_says_what_limits() {
         }
         assert_eq!(planted.first(), Some(rule), "{place:?}");
     }
+}
+
+#[test]
+fn rules_that_take_the_time_of_packets_are_told() {
+    let with = |rules: u32, packets: u64| {
+        let mut planted = Planted::calm(WorkloadKind::PacketRate);
+        let place = |family: &str, hook: &str, rules| FilterHook {
+            family: family.into(),
+            hook: hook.into(),
+            chains: 1,
+            rules,
+        };
+        planted.receiver().report.packet_filter = Some(PacketFilter {
+            hooks: vec![place("inet", "input", rules), place("ip6", "prerouting", 90_000)],
+            ..PacketFilter::default()
+        });
+        for (name, packets) in [("IpInReceives", packets), ("IpOutRequests", 0)] {
+            count(planted.receiver(), name, packets);
+            let first = planted.receiver().report.layers.first_mut().unwrap();
+            first.protocols.as_mut().unwrap().insert(name.to_owned(), 0);
+        }
+        planted
+    };
+    // In 3 s: 10 000 packets a second against 5 000 rules of 10 ns.
+    let mut planted = with(5_000, 30_000);
+    load(planted.sender()).threads = vec![awake(97, 0)];
+    let told = planted.told();
+    assert_eq!((told[0].0, told[0].1.confidence), ("firewall-rules", Confidence::Certain));
+    let said: Vec<&str> = told[0].1.evidence.iter().map(|fact| fact.value.as_str()).collect();
+    assert_eq!(said[..3], ["5000", "10000/s", "about 51.5 %"]);
+    // Asked for so much, and everybody sleeps.
+    let mut planted = with(5_000, 30_000);
+    planted.workload.datagrams_per_second = Some(10_000);
+    assert_ne!(planted.first(), Some("firewall-rules"));
+    for (rules, packets) in [(5_000, 3_000), (40, 3_000_000)] {
+        assert_eq!(with(rules, packets).first(), None, "{rules} {packets}");
+    }
+    let mut planted = with(0, 30_000);
+    let filter = planted.receiver().report.packet_filter.as_mut().unwrap();
+    filter.iptables_rules = [("ip filter".to_owned(), 5_000), ("ip6 filter".to_owned(), 1)].into();
+    assert_eq!(planted.told()[0].1.confidence, Confidence::Possible);
 }
 
 #[test]

@@ -12,8 +12,12 @@ pub(super) fn read(proc: &Path) -> Result<ConntrackCounters, ReadError> {
     let entries = parsed(&proc.join("sys/net/netfilter/nf_conntrack_count"), |text| {
         text.trim().parse().map_err(|_| text.to_owned())
     })?;
+    // Of the whole machine, and not there in every namespace of an older kernel.
+    let most = parsed(&proc.join("sys/net/netfilter/nf_conntrack_max"), |text| {
+        text.trim().parse().map_err(|_| text.to_owned())
+    });
     let counters = parsed(&proc.join("thread-self/net/stat/nf_conntrack"), parse)?;
-    Ok(ConntrackCounters { entries, ..counters })
+    Ok(ConntrackCounters { entries, most_entries: most.ok(), ..counters })
 }
 
 /// A line of names, then one of hexadecimal values for each core.
@@ -33,6 +37,7 @@ fn parse(text: &str) -> Result<ConntrackCounters, String> {
     };
     Ok(ConntrackCounters {
         entries: 0,
+        most_entries: None,
         invalid: sum("invalid")?,
         insert_failed: sum("insert_failed")?,
         dropped: sum("drop")?,
@@ -59,8 +64,11 @@ mod tests {
         std::fs::create_dir_all(&stat).unwrap();
         std::fs::write(count.join("nf_conntrack_count"), "12\n").unwrap();
         std::fs::write(stat.join("nf_conntrack"), STAT).unwrap();
+        assert_eq!(read(proc).unwrap().most_entries, None);
+        std::fs::write(count.join("nf_conntrack_max"), "262144\n").unwrap();
         let expected = ConntrackCounters {
             entries: 12,
+            most_entries: Some(262_144),
             invalid: 11,
             insert_failed: 2,
             dropped: 4,
