@@ -220,6 +220,7 @@ fn part(role: Role) -> Prepare {
         sample_interval: TimeSpan::from_millis(100),
         processes: vec![],
         burn: None,
+        counts_hardware: false,
         deadline: TimeSpan::from_millis(20_000),
     }
 }

@@ -94,7 +94,7 @@ impl CellTrials {
                     kernel_release: party.identity.kernel_release.clone(),
                     trials: 1,
                     interface: interface.clone(),
-                    packet_filter: party.report.packet_filter.clone(),
+                    packet_filter: party.report.packet_filter.as_deref().cloned(),
                 },
             )),
         }
@@ -185,7 +185,7 @@ fn is_same_end(end: &EndFacts, party: &Party, interface: &InterfaceFacts) -> boo
         && (known.speed_mbit_per_s, known.full_duplex) == (*speed_mbit_per_s, *full_duplex)
         && (known.queues, known.rings) == (*queues, *rings)
         && known.coalescing == *coalescing
-        && end.packet_filter == party.report.packet_filter
+        && end.packet_filter.as_ref() == party.report.packet_filter.as_deref()
         && (&known.hash_entries, &known.steering) == (hash_entries, steering)
         && (&known.offloads, &known.absent) == (offloads, absent)
 }

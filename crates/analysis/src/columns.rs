@@ -2,6 +2,7 @@
 //! and where it is read. Tables of trials, of cells and of runs over time are made from it.
 
 mod packets;
+mod per_packet;
 
 use std::sync::LazyLock;
 
@@ -350,7 +351,8 @@ const OWN: &[Column] = &[
     }),
 ];
 
-static ALL: LazyLock<Vec<Column>> = LazyLock::new(|| [OWN, packets::COLUMNS].concat());
+static ALL: LazyLock<Vec<Column>> =
+    LazyLock::new(|| [OWN, packets::COLUMNS, per_packet::COLUMNS].concat());
 
 /// Every metric, in the order of tables.
 pub fn all() -> &'static [Column] {

@@ -1,6 +1,7 @@
 //! By how much the counters of every layer grew while the load of a trial ran.
 
 mod names;
+mod per_packet;
 mod queues;
 mod totals;
 
@@ -17,6 +18,8 @@ use crate::rates::total;
 use crate::result::{Layers, MachineLayers, PathLayers, SocketLayers};
 use crate::window::{Absent, Reading, percent};
 
+pub(crate) use per_packet::ExitReading;
+use per_packet::ProcessorReading;
 pub use totals::CounterTotals;
 
 /// A party's counters before the load began and after it had ended.
@@ -156,7 +159,8 @@ impl<'a> Span<'a> {
         let mut grown: BTreeMap<String, f64> = BTreeMap::new();
         for (name, now) in last {
             let queue = queues::of_queue(name);
-            let Some(queue) = queue.filter(|q| q.counter == "packets" && q.queue.starts_with("rx"))
+            let Some(queue) =
+                queue.filter(|q| q.counter == "packets" && q.queue.starts_with("rx-"))
             else {
                 continue;
             };
@@ -210,6 +214,8 @@ pub struct LayerReading {
     switch_interface_dropped: Reading,
     receiver_interface_dropped: Reading,
     qemu_switches_per_second: Reading,
+    /// What made virtual CPUs leave the guest.
+    pub(crate) exits: ExitReading,
 }
 
 #[derive(Debug)]
@@ -221,6 +227,7 @@ struct MachineReading {
     interrupts_per_second: Reading,
     network_interrupts_per_second: Reading,
     cpu_stalled_percent: Reading,
+    processors: ProcessorReading,
     sampler_percent_of_core: Reading,
 }
 
@@ -260,6 +267,7 @@ impl LayerReading {
             switch_interface_dropped: switch().and_then(|span| span.dropped_by_interfaces()),
             receiver_interface_dropped: of_receivers(&|span| span.dropped_by_interfaces()),
             qemu_switches_per_second: qemu(),
+            exits: ExitReading::of(trial),
         }
     }
 }
@@ -296,6 +304,7 @@ impl MachineReading {
             interrupts_per_second: interrupts(),
             network_interrupts_per_second: span().and_then(|span| span.network_interrupts()),
             cpu_stalled_percent: stalled(),
+            processors: ProcessorReading::of(trial, who, place),
             sampler_percent_of_core: sampler(trial, who, nodes),
         }
     }
@@ -339,6 +348,7 @@ pub fn gather(trials: &CellTrials, has_guest: bool) -> Layers {
             receiver_tcp_dropped: metric(|l| &l.receiver_tcp_dropped),
         },
         qemu_switches_per_second: has_guest.then(|| metric(|l| &l.qemu_switches_per_second)),
+        exits_per_packet: has_guest.then(|| ExitReading::gather(trials)),
     }
 }
 
@@ -353,6 +363,7 @@ fn gather_machine(trials: &CellTrials, of: fn(&LayerReading) -> &MachineReading)
         interrupts_per_second: metric(|m| &m.interrupts_per_second),
         network_interrupts_per_second: metric(|m| &m.network_interrupts_per_second),
         cpu_stalled_percent: metric(|m| &m.cpu_stalled_percent),
+        processors: ProcessorReading::gather(trials, move |r| &of(&r.layers).processors),
         sampler_percent_of_core: metric(|m| &m.sampler_percent_of_core),
     }
 }

@@ -24,7 +24,10 @@ use vioperf_model::workload::{Direction, Workload};
 use crate::compare::result::RunComparison;
 use crate::measure::Measure;
 
-pub use counters::{Layers, MachineLayers, MovedCounter, PathLayers, PlaceCounters, SocketLayers};
+pub use counters::{
+    ExitsPerPacket, Layers, MachineLayers, MovedCounter, PathLayers, PlaceCounters, ProcessorWork,
+    SocketLayers,
+};
 pub use findings::{Finding, Picture, PictureOrder, Severity, VoidTrial};
 pub use hops::{Hop, HopPlace, PathHops};
 pub use ledger::{Ledger, LedgerTrials, Loss, LossPlace};

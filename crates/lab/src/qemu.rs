@@ -9,6 +9,7 @@ mod command_line;
 mod fault;
 pub mod guest;
 pub mod image;
+mod kvm_statistics;
 mod machine;
 mod monitor;
 mod nic;

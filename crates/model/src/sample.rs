@@ -15,8 +15,8 @@ use serde::{Deserialize, Serialize};
 
 pub use frequencies::{CoreFrequencyNow, CoreThrottles};
 pub use layers::{
-    ConntrackCounters, InterruptLine, Interrupts, LayerCounters, QdiscCounters, QuotaCounters,
-    SoftInterrupts, SoftnetCore, StallTimes, ThreadSwitches,
+    ConntrackCounters, HardwareCounters, InterruptLine, Interrupts, LayerCounters, QdiscCounters,
+    QuotaCounters, SoftInterrupts, SoftnetCore, StallTimes, ThreadSwitches,
 };
 pub use packet_filter::{FilterHook, PacketFilter};
 pub use settings::{Coalescing, PacketSteering};
@@ -172,7 +172,7 @@ pub struct NodeReport {
     pub layers: Vec<LayerCounters>,
     /// Rules that packets are held against.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub packet_filter: Option<PacketFilter>,
+    pub packet_filter: Option<Box<PacketFilter>>,
     /// Groups of counters that could not be read (`cores`, `interfaces`, …) and why.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub absent: BTreeMap<String, String>,

@@ -222,6 +222,10 @@ pub struct Prepare {
     /// by. Told with the first load only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub burn: Option<Ratio>,
+    /// Whether the processors' own counters are read: those of the whole machine, so that one node of each is
+    /// enough. Told with the first load only.
+    #[serde(default)]
+    pub counts_hardware: bool,
     /// The load ends by itself after this time, so that a lost conductor leaves no traffic.
     pub deadline: TimeSpan,
 }
@@ -396,6 +400,7 @@ mod tests {
                 sample_interval: TimeSpan::from_millis(100),
                 processes: vec![WatchedProcess { label: "qemu".into(), pid: 1 }],
                 burn: Some(Ratio::from_ppm(300_000)),
+                counts_hardware: true,
                 deadline: TimeSpan::from_millis(1000),
             };
             let requests = [

@@ -4,6 +4,7 @@
 mod core_files;
 mod cores;
 mod frequencies;
+mod hardware;
 mod interfaces;
 mod kept_file;
 mod layers;
@@ -52,6 +53,7 @@ pub(crate) struct Sources {
     threads: Option<threads::Reader>,
     layers: layers::Layers,
     packet_filter: Option<PacketFilter>,
+    hardware: Option<hardware::Reader>,
     frequencies: Option<frequencies::Reader>,
     throttles: Option<throttles::Reader>,
     burned: Option<Burned>,
@@ -75,6 +77,7 @@ impl Sources {
             threads,
             layers: layers::Layers::new(proc, processes),
             packet_filter: None,
+            hardware: None,
             frequencies: None,
             throttles: None,
             burned: None,
@@ -87,6 +90,11 @@ impl Sources {
         let absent = &mut self.absent;
         self.frequencies = noting("frequencies", frequencies::Reader::open(sys), absent);
         self.throttles = noting("throttles", throttles::Reader::open(sys), absent);
+    }
+
+    /// From now on the processors count. `proc` is `/proc` but in tests.
+    pub(crate) fn count_hardware(&mut self, proc: &Path) {
+        self.hardware = noting("layers.hardware", hardware::Reader::open(proc), &mut self.absent);
     }
 
     /// Takes note of the rules that packets are held against: once, as they are many on some machines.
@@ -129,7 +137,12 @@ impl Sources {
     /// Reads the counters of every layer: at the two ends of a trial, when nothing moves, so that what
     /// they cost is not the load's.
     pub(crate) fn read_layers(&mut self) -> LayerCounters {
-        self.layers.read(&mut self.absent)
+        let absent = &mut self.absent;
+        let hardware = self.hardware.as_mut();
+        LayerCounters {
+            hardware: hardware.and_then(|reader| noting("layers.hardware", reader.read(), absent)),
+            ..self.layers.read(absent)
+        }
     }
 
     /// Rules that packets are held against; what could not be read, and why.

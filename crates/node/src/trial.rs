@@ -51,6 +51,9 @@ impl Prepared {
         if part.role == Role::Observer {
             sources.watch_speeds(Path::new("/sys"));
         }
+        if part.counts_hardware {
+            sources.count_hardware(Path::new("/proc"));
+        }
         sources.note_packet_filter(Path::new("/proc"));
         let (interval, deadline) = (part.sample_interval, part.deadline);
         let burn = part.burn;
@@ -146,7 +149,7 @@ impl Running {
             ticks_per_second: ticks_per_second(),
             samples,
             layers,
-            packet_filter,
+            packet_filter: packet_filter.map(Box::new),
             absent,
             load,
             further_loads,

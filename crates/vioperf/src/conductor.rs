@@ -9,6 +9,7 @@ mod addresses;
 pub mod channel;
 pub mod core_speed;
 pub mod hypervisor;
+pub mod kvm;
 pub mod lab_stage;
 pub mod node_link;
 pub mod placement;

@@ -38,7 +38,8 @@ impl Count {
 }
 
 /// Layers that are the whole machine's, whatever the network namespace.
-pub(super) const OF_MACHINE: [&str; 4] = ["softnet", "soft-interrupts", "interrupts", "pressure"];
+pub(super) const OF_MACHINE: [&str; 5] =
+    ["softnet", "soft-interrupts", "interrupts", "pressure", "hardware"];
 
 /// By name, and by what tells those of one name apart: threads may be called the same.
 pub(super) type Named = BTreeMap<(Name, i32), Count>;
@@ -99,6 +100,14 @@ pub(super) fn named(layers: &LayerCounters) -> Named {
     }
     if let Some(quota) = &layers.quota {
         add("quota", "", "throttled_us", Count::Grows(quota.throttled_us));
+    }
+    if let Some(hardware) = &layers.hardware {
+        add("hardware", "", "cycles", Count::Grows(hardware.cycles));
+        add("hardware", "", "instructions", Count::Grows(hardware.instructions));
+        add("hardware", "", "cache_misses", Count::Grows(hardware.cache_misses));
+    }
+    for (name, value) in layers.kvm.iter().flatten() {
+        add("kvm", "", name, Count::Grows(*value));
     }
     for (resource, stalls) in layers.pressure.iter().flatten() {
         add("pressure", resource, "some_us", Count::Grows(stalls.some_us));

@@ -24,6 +24,37 @@ pub struct Layers {
     /// Context switches of QEMU's threads a second; absent for a baseline.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub qemu_switches_per_second: Option<Metric>,
+    /// How often KVM had to leave the guest for each packet; absent for a baseline.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exits_per_packet: Option<ExitsPerPacket>,
+}
+
+/// How often the guest's virtual CPUs were left for each packet that its interface under test received or
+/// sent (KVM's statistics). Each costs a microsecond or more, and one that ends in QEMU several.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
+pub struct ExitsPerPacket {
+    /// For anything (`exits`).
+    pub all: Metric,
+    /// For an access to a port (`io_exits`): registers of old devices, and doorbells of some.
+    pub io: Metric,
+    /// For an access to a device's memory that is emulated (`mmio_exits`).
+    pub mmio: Metric,
+    /// As there was nothing to do (`halt_exits`).
+    pub halt: Metric,
+    /// Interrupts that were injected (`irq_injections`).
+    pub interrupts_injected: Metric,
+}
+
+/// What the processors of a machine did for each packet that the interface under test of the near end (the
+/// guest, or its stand-in) received or sent, whoever it was done for (perf_event_open(2)).
+#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
+pub struct ProcessorWork {
+    /// Cycles.
+    pub cycles_per_packet: Metric,
+    /// Instructions.
+    pub instructions_per_packet: Metric,
+    /// Misses of the last cache.
+    pub cache_misses_per_packet: Metric,
 }
 
 /// What a machine's kernel did for packets.
@@ -43,6 +74,8 @@ pub struct MachineLayers {
     pub network_interrupts_per_second: Metric,
     /// Time in which some task waited for a core, in percent (pressure stall information).
     pub cpu_stalled_percent: Metric,
+    /// What its processors did for each packet.
+    pub processors: ProcessorWork,
     /// What taking samples cost, of all nodes there together; 100 is one core.
     pub sampler_percent_of_core: Metric,
 }

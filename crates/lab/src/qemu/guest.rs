@@ -187,6 +187,15 @@ impl Guest {
         self.machine.virtual_cpu_threads()
     }
 
+    /// What KVM has counted of its virtual CPUs so far (`exits`, `io_exits`, …), all together; empty where KVM
+    /// does not run them, or tells nothing.
+    ///
+    /// # Errors
+    /// When QEMU does not tell: before 7.1 it does not know the question.
+    pub fn kvm_counters(&mut self) -> Result<BTreeMap<String, u64>, Box<GuestError>> {
+        self.machine.kvm_counters()
+    }
+
     /// Hardware address of the NIC, by which the agent finds it.
     #[must_use]
     pub fn mac(&self) -> Mac {

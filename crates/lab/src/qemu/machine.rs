@@ -1,5 +1,6 @@
 //! One QEMU process, with its monitor, its console and its channel to the agent.
 
+use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::fs::File;
 use std::io;
@@ -20,7 +21,7 @@ use super::command_line::{Parts, arguments};
 use super::fault::{Fault, GuestError};
 use super::monitor::{Monitor, MonitorError};
 use super::nic::Properties;
-use super::{BootImage, Hypervisor, Shape};
+use super::{BootImage, Hypervisor, Shape, kvm_statistics};
 use crate::console::Tail;
 use crate::namespace::{end, pid_of};
 
@@ -200,6 +201,16 @@ impl Machine {
             let reason = format!("no thread for each CPU in {answer}");
             self.error(operation, Fault::Monitor(MonitorError::Malformed { reason }))
         })
+    }
+
+    /// What KVM has counted of the virtual CPUs so far.
+    ///
+    /// # Errors
+    /// When QEMU does not tell.
+    pub fn kvm_counters(&mut self) -> Result<BTreeMap<String, u64>, Box<GuestError>> {
+        let request = kvm_statistics::request();
+        let answer = self.command("ask what KVM counted", "query-stats", &request)?;
+        Ok(kvm_statistics::counters(&answer))
     }
 
     /// The error with the last words of this machine.

@@ -42,6 +42,14 @@ pub struct LayerCounters {
     /// What a CPU quota held the node back by.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quota: Option<QuotaCounters>,
+    /// What the processors counted on all cores of the machine; on one node of each machine only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hardware: Option<HardwareCounters>,
+    /// What KVM counted of the guest, all its virtual CPUs together, by KVM's own names (`exits`,
+    /// `io_exits`, `mmio_exits`, `halt_exits`, `irq_injections`, …; QEMU's `query-stats`). Of the host, beside
+    /// a guest that KVM runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kvm: Option<BTreeMap<String, u64>>,
     /// Context switches of every thread of the watched processes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub switches: Option<Vec<ThreadSwitches>>,
@@ -164,6 +172,23 @@ pub struct QuotaCounters {
     pub throttled_periods: u64,
     /// For how long the group then stood still, each core by itself (`throttled_usec`), in microseconds.
     pub throttled_us: u64,
+}
+
+/// What processors count (perf_event_open(2)), of all cores together, in user mode, kernel and guests, since
+/// the node began to count. Where others count too, an event has its counter but a part of the time: what it
+/// came to is the count times enabled over running time.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct HardwareCounters {
+    /// Cycles (`PERF_COUNT_HW_CPU_CYCLES`).
+    pub cycles: u64,
+    /// Instructions that were completed (`PERF_COUNT_HW_INSTRUCTIONS`).
+    pub instructions: u64,
+    /// Accesses that missed the last cache, mostly (`PERF_COUNT_HW_CACHE_MISSES`).
+    pub cache_misses: u64,
+    /// For how long they were wanted, in nanoseconds, core by core added up.
+    pub enabled_ns: u64,
+    /// For how long they were counted, likewise.
+    pub running_ns: u64,
 }
 
 /// Context switches of one thread: `/proc/PID/task/TID/status` (proc_pid_status(5)).

@@ -52,6 +52,8 @@ impl Layers {
             conntrack: noting("layers.conntrack", conntrack::read(proc), absent),
             pressure: noting("layers.pressure", pressure::read(proc), absent),
             quota: noting("layers.quota", quota::read(proc, Path::new("/sys/fs/cgroup")), absent),
+            hardware: None,
+            kvm: None,
             switches: match self.processes.as_slice() {
                 [] => None,
                 processes => Some(switches::read(proc, processes)),

@@ -28,6 +28,7 @@ use vioperf_model::workload::{Workload, WorkloadKind};
 use super::addresses::{self, Owner};
 use super::core_speed::Cores;
 use super::hypervisor::{GuestSupply, milliseconds};
+use super::kvm::WatchedGuest;
 use super::node_link::{NodeError, NodeLink, time_span};
 use super::placement::Placements;
 use super::schedule::{Attempt, AttemptEnd, Stage};
@@ -203,15 +204,17 @@ fn void(failed: Failed, guest: Option<GuestSetup>, never_ready: bool) -> Attempt
 }
 
 /// The nodes of the cell's path.
-fn nodes<'a>(standing: &'a mut Standing, cell: &Cell) -> Nodes<'a> {
+fn nodes<'a>(standing: &'a mut Standing, cell: &Cell, is_emulated: bool) -> Nodes<'a> {
     let peer_pid = standing.lab.peer.process.pid().as_raw();
     let watched = |label: &str, pid: i32| WatchedProcess { label: label.to_owned(), pid };
     let mut processes = vec![watched("peer", peer_pid)];
     let of_switch = standing.lab.switch_processes();
     processes.extend(of_switch.iter().map(|(label, pid)| watched(label, pid.as_raw())));
+    let mut watched_guest = None;
     let near = match &mut standing.guest {
         Some(StandingGuest { endpoint, guest, .. }) if !cell.is_baseline() => {
             processes.push(watched("qemu", guest.qemu_pid().as_raw()));
+            watched_guest = Some(WatchedGuest { guest, is_emulated });
             endpoint
         }
         _ => {
@@ -219,7 +222,8 @@ fn nodes<'a>(standing: &'a mut Standing, cell: &Cell) -> Nodes<'a> {
             &mut standing.second
         }
     };
-    Nodes { peer: &mut standing.peer, near, host: &mut standing.host, burn: None, processes }
+    let (peer, host) = (&mut standing.peer, &mut standing.host);
+    Nodes { peer, near, host, burn: None, processes, guest: watched_guest }
 }
 
 impl Standing {
@@ -267,7 +271,8 @@ impl LabStage<'_> {
         is_fresh: bool,
     ) -> Result<(Measured, Option<SearchRecord>), NodeError> {
         let (interrupt, output) = (self.interrupt, self.output);
-        let mut nodes = Nodes { burn: self.burn, ..nodes(standing, cell) };
+        let is_emulated = self.supply.of(cell).is_some_and(|order| order.factory.is_emulated());
+        let mut nodes = Nodes { burn: self.burn, ..nodes(standing, cell, is_emulated) };
         if cell.workload.kind != WorkloadKind::RateSearch {
             let mut workload = cell.workload.clone();
             if is_fresh && self.supply.is_emulated() {

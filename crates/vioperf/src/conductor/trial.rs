@@ -9,6 +9,7 @@ use vioperf_model::units::{Ratio, TimeSpan};
 use vioperf_model::wire::{Prepare, Role, Spread, WatchedProcess};
 use vioperf_model::workload::{Direction, Workload};
 
+use super::kvm::{self, WatchedGuest};
 use super::node_link::{NodeError, NodeLink, monotonic_ns, time_span};
 use super::rest::await_rest;
 use crate::interrupt::{Interrupt, Urgency};
@@ -31,7 +32,9 @@ pub struct Endpoint {
 
 impl Endpoint {
     fn side(&mut self) -> Side<'_> {
-        Side { link: &mut self.link, addresses: self.addresses.clone(), burn: None }
+        // What runs on the host the observer counts.
+        let counts_hardware = self.place == Place::Guest;
+        Side { counts_hardware, addresses: self.addresses.clone(), ..Side::of(&mut self.link) }
     }
 }
 
@@ -48,6 +51,8 @@ pub struct Nodes<'a> {
     pub burn: Option<Ratio>,
     /// Processes whose threads the observer samples.
     pub processes: Vec<WatchedProcess>,
+    /// The guest, where there is one.
+    pub guest: Option<WatchedGuest<'a>>,
 }
 
 /// What a trial gave.
@@ -94,12 +99,9 @@ pub fn conduct_and_drain(
     let near = Side { burn: nodes.burn, ..nodes.near.side() };
     let peer = nodes.peer.side();
     let [at_peer, at_near] = prepare(peer, near, workload, sample_interval(workload))?;
-    nodes.host.prepare(part(
-        Role::Observer,
-        workload,
-        sample_interval(workload),
-        nodes.processes.clone(),
-    ))?;
+    let interval = sample_interval(workload);
+    let observes = part(Role::Observer, workload, interval, nodes.processes.clone());
+    nodes.host.prepare(Prepare { counts_hardware: true, ..observes })?;
 
     // Whoever receives what is measured begins first and ends last.
     let towards_guest = workload.direction != Direction::FromGuest;
@@ -112,6 +114,7 @@ pub fn conduct_and_drain(
             [near, peer]
         }
     };
+    let kvm_before = nodes.guest.as_mut().map(WatchedGuest::kvm_counters);
     nodes.host.start()?;
     receiver.start()?;
     sender.start()?;
@@ -124,12 +127,17 @@ pub fn conduct_and_drain(
     }
     receiver.stop()?;
     nodes.host.stop()?;
+    let kvm_after = nodes.guest.as_mut().map(WatchedGuest::kvm_counters);
 
     let [peer_clock, near_clock, host_clock] = clocks;
     let mut parties =
         vec![party(nodes.peer, at_peer, peer_clock)?, party(nodes.near, at_near, near_clock)?];
     if !towards_guest {
         parties.reverse();
+    }
+    let mut report = nodes.host.collect()?;
+    if let Some((before, after)) = kvm_before.zip(kvm_after) {
+        kvm::add(&mut report, before, after);
     }
     parties.push(Party {
         place: Place::Host,
@@ -139,7 +147,7 @@ pub fn conduct_and_drain(
         identity: nodes.host.identity().clone(),
         clock: host_clock,
         interface: None,
-        report: nodes.host.collect()?,
+        report,
     });
     Ok(Measured { timeline, parties })
 }
@@ -153,12 +161,18 @@ pub struct Side<'a> {
     pub addresses: Vec<IpAddr>,
     /// Part of a core that it burns meanwhile.
     pub burn: Option<Ratio>,
+    /// Whether it counts what the processors of its machine do.
+    pub counts_hardware: bool,
 }
 
 impl<'a> Side<'a> {
-    /// One with a single address.
+    /// One with a single address, on a machine of its own.
     pub fn new(link: &'a mut NodeLink, address: IpAddr) -> Self {
-        Self { link, addresses: vec![address], burn: None }
+        Self { addresses: vec![address], counts_hardware: true, ..Self::of(link) }
+    }
+
+    fn of(link: &'a mut NodeLink) -> Self {
+        Self { link, addresses: Vec::new(), burn: None, counts_hardware: false }
     }
 
     fn address(&self) -> IpAddr {
@@ -198,16 +212,21 @@ pub fn prepare<'a>(
                 sources: sender.wanted(load.source_addresses),
                 destinations: receiver.wanted(load.destination_addresses),
             };
-            let in_part = |role, burn| Prepare {
+            let in_part = |role, burn, counts_hardware| Prepare {
                 spread: spread.clone(),
                 burn,
+                counts_hardware,
                 ..part(role, load, sample_interval, vec![])
             };
             let receiving = Role::Receiver { bind: receiver.address() };
-            let port = receiver.link.prepare(in_part(receiving, receiver.burn))?;
+            let port = receiver.link.prepare(in_part(
+                receiving,
+                receiver.burn,
+                receiver.counts_hardware,
+            ))?;
             let address = SocketAddr::new(receiver.address(), port.unwrap_or(0));
             let sending = Role::Sender { peer: address };
-            sender.link.prepare(in_part(sending, sender.burn))?;
+            sender.link.prepare(in_part(sending, sender.burn, sender.counts_hardware))?;
             received.push(Leg { purpose, role: receiving });
             sent.push(Leg { purpose, role: sending });
         }
@@ -245,6 +264,7 @@ fn part(
         sample_interval,
         processes,
         burn: None,
+        counts_hardware: false,
         deadline: time_span(planned + LOST_CONDUCTOR),
     }
 }

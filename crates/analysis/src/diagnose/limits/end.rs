@@ -90,7 +90,7 @@ impl<'a> End<'a> {
 
     /// Rules that packets are held against there.
     pub(super) fn packet_filter(&self) -> Option<&'a PacketFilter> {
-        self.view.party?.report.packet_filter.as_ref()
+        self.view.party?.report.packet_filter.as_deref()
     }
 
     /// Connections that were tracked when the load had ended.

@@ -21,6 +21,7 @@ fn check(symptoms: &Symptoms<'_>) -> Option<Sign> {
     let virtio = driver.as_deref() == Some("virtio_net");
     let guest = symptoms.guest();
     evidence.extend(guest.zip(driver).map(|(guest, driver)| guest.setting("driver", driver)));
+    evidence.extend(symptoms.exits_per_packet());
     let advice = if virtio {
         "Let the kernel move the packets: vhost=on at QEMU's -netdev tap, or <driver name='vhost'/> in libvirt's \
          <interface>; and give it queues (queues=N)."

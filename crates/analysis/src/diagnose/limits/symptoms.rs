@@ -12,6 +12,7 @@ use crate::measure::Unit;
 use crate::rates::{TrialReadings, node_percent_of_core};
 use crate::result::Fact;
 use crate::threads::Task;
+use crate::wording::three_digits;
 
 /// Part of the datagrams that is lost from which the loss is what limits, and not the sender.
 const LOSS_THAT_LIMITS: f64 = 0.01;
@@ -86,6 +87,12 @@ impl<'a> Symptoms<'a> {
     /// Mean time of a request in microseconds.
     pub(super) fn mean_latency_us(&self) -> Option<f64> {
         self.readings.latency.as_ref().ok().map(|latency| latency.mean_us)
+    }
+
+    /// How often KVM left the guest for each packet, where it tells.
+    pub(super) fn exits_per_packet(&self) -> Option<Fact> {
+        let exits = self.readings.layers.exits.all.clone().ok()?;
+        Some(self.host()?.setting("KVM's exits for each packet", three_digits(exits)))
     }
 
     /// Payload that arrived, in bit/s.

@@ -208,10 +208,10 @@ fn rules_that_take_the_time_of_packets_are_told() {
             chains: 1,
             rules,
         };
-        planted.receiver().report.packet_filter = Some(PacketFilter {
+        planted.receiver().report.packet_filter = Some(Box::new(PacketFilter {
             hooks: vec![place("inet", "input", rules), place("ip6", "prerouting", 90_000)],
             ..PacketFilter::default()
-        });
+        }));
         for (name, packets) in [("IpInReceives", packets), ("IpOutRequests", 0)] {
             count(planted.receiver(), name, packets);
             let first = planted.receiver().report.layers.first_mut().unwrap();

@@ -30,6 +30,7 @@ fn check(symptoms: &Symptoms<'_>) -> Option<Sign> {
         Some(guest.share(format!("CPU {} {what}", core.core), share?))
     };
     evidence.extend(states.into_iter().filter_map(share));
+    evidence.extend(symptoms.exits_per_packet());
     let full = cores.iter().filter(|(_, busy)| *busy >= FULL_PERCENT).count();
     let advice = if full == cores.len() || full == 0 {
         format!(
