@@ -8,6 +8,7 @@ pub mod mounts;
 pub mod planting;
 pub mod running;
 pub mod schema;
+pub mod sshd;
 pub mod traces;
 pub mod tries;
 pub mod world;

@@ -2,16 +2,20 @@
 //! about itself, loads the drivers of the control channel, then serves as a node.
 //!
 //! Silence counts as failure: whatever goes wrong is one line on the console, and the guest is off.
+//!
+//! The same program serves on a machine that the user reaches by ssh ([`remote`]): there it is an ordinary
+//! process and alters nothing.
 
 mod console;
 mod machine;
 mod modules;
 mod port;
+mod remote;
 mod setup;
 
 use std::collections::BTreeMap;
-use std::convert::Infallible;
 use std::path::Path;
+use std::process::ExitCode;
 
 use nix::sys::reboot::{RebootMode, reboot};
 use vioperf_node::{Ending, raise_priority, serve};
@@ -30,7 +34,11 @@ const MANIFEST: &str = "/lib/modules/manifest.json";
 #[derive(Debug)]
 struct Fatal(String);
 
-fn main() {
+fn main() -> ExitCode {
+    // Whoever is not the first process of a guest must not switch anything off.
+    if nix::unistd::getpid().as_raw() != 1 {
+        return remote::main();
+    }
     std::panic::set_hook(Box::new(|panic| {
         console::say(&format!("{panic}"));
         power_off();
@@ -39,16 +47,11 @@ fn main() {
         Ok(Ending::Shutdown | Ending::ChannelClosed) => {}
         Err(Fatal(reason)) => console::say(&reason),
     }
-    power_off();
+    power_off()
 }
 
 /// The whole life of the guest.
 fn run() -> Result<Ending, Fatal> {
-    if !nix::unistd::getpid().as_raw().eq(&1) {
-        return Err(Fatal(
-            "this is the first process of a lab guest; on a machine use vioperf".into(),
-        ));
-    }
     setup::mount_all()?;
     setup::bring_loopback_up()?;
     setup::reap_orphans()?;
@@ -74,9 +77,9 @@ fn run() -> Result<Ending, Fatal> {
 }
 
 /// Ends the guest, and with it QEMU.
-fn power_off() -> Infallible {
+fn power_off() -> ! {
     match reboot(RebootMode::RB_POWER_OFF) {
-        Ok(never) => never,
+        Ok(never) => match never {},
         // Then the kernel panics as its first process ends, which is loud enough.
         Err(_) => std::process::exit(1),
     }

@@ -23,4 +23,4 @@ pub use interface::{ImpairError, bring_loopback_up, impair};
 pub use machine::{Machine, OrdinaryMachine};
 pub use scheduling::raise_priority;
 pub use serve::{Ending, serve};
-pub use stdio::serve_stdio;
+pub use stdio::{serve_pipes, serve_stdio};

@@ -1,4 +1,5 @@
-//! Between two machines, without a lab: `vioperf serve` on one, `vioperf test` on the other.
+//! Between two machines, without a lab: `vioperf test` on one; on the other `vioperf serve`, or nothing but
+//! an sshd ([`ssh`]).
 //!
 //! The client is the conductor. It speaks to two nodes: one of its own, a child process, and one
 //! that the server starts for it. The server stands between the client and that node: it lets
@@ -10,6 +11,7 @@ pub mod handshake;
 mod live;
 mod own_node;
 pub mod server;
+pub mod ssh;
 pub mod stage;
 mod target;
 pub mod tls;

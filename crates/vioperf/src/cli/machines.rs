@@ -1,5 +1,6 @@
 //! Arguments of `serve` and `test`.
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 use clap::{Arg, ArgAction, ArgMatches, Args, FromArgMatches};
@@ -8,7 +9,7 @@ use vioperf_model::scenario_file::Override;
 use vioperf_model::units::{BitRate, ByteSize, TimeSpan};
 use vioperf_model::workload::{WorkloadKey, workload_keys};
 
-use crate::machines::client::Target;
+use crate::machines::client::Machine;
 use crate::machines::tls::Pin;
 
 /// Arguments of `serve`.
@@ -56,8 +57,13 @@ pub struct ServeArgs {
 /// Arguments of `test`.
 #[derive(Debug, Args)]
 pub struct TestArgs {
-    /// Where `vioperf serve` runs: HOST, HOST:PORT or [IPv6]:PORT
-    pub target: Target,
+    /// Where `vioperf serve` runs: HOST, HOST:PORT or [IPv6]:PORT; or, where it does not, a machine that
+    /// your ssh gets to: ssh://HOST, ssh://USER@HOST:PORT
+    pub target: Machine,
+    /// Of a machine behind ssh, its address on the network that is to be measured [default: the one that
+    /// ssh came in by]
+    #[arg(long, value_name = "ADDRESS")]
+    pub address: Option<IpAddr>,
     /// The kind of load: tcp-stream, udp-stream, packet-rate, request-response, connect-rate or
     /// rate-search
     #[arg(short, long, value_name = "KIND", default_value = "tcp-stream")]

@@ -1,11 +1,11 @@
-//! `vioperf test`: a load between this machine and one where `vioperf serve` runs.
+//! `vioperf test`: a load between this machine and one where `vioperf serve` runs, or that ssh gets to.
 
 use std::net::IpAddr;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, anyhow};
+use anyhow::{Context, bail};
 use vioperf_analysis::analyse;
 use vioperf_model::plan::Plan;
 use vioperf_model::record::{Outcome, RunEnd, RunEnding, RunInfo, SCHEMA_VERSION, TrialRecord};
@@ -18,7 +18,8 @@ use crate::exit::{Failure, run_code};
 use crate::history;
 use crate::interrupt::{Interrupt, signal_name};
 use crate::machine_look;
-use crate::machines::client::{Family, Way};
+use crate::machines::client::{Family, Machine, Target, ToServer, Way};
+use crate::machines::ssh::ToMachine;
 use crate::machines::stage::{Ends, MachineStage};
 use crate::machines::token::Token;
 use crate::output::Output;
@@ -41,20 +42,7 @@ pub fn execute(args: &TestArgs, output: &Output) -> Result<ExitCode, Failure> {
     if let Some(directory) = &args.out {
         store::check_vacant(directory).map_err(|error| Failure::Usage(error.into()))?;
     }
-    let family = match (args.ipv4, args.ipv6) {
-        (true, _) => Family::V4,
-        (_, true) => Family::V6,
-        _ => Family::Any,
-    };
-    let token = Token::find(args.token_file.as_deref()).map_err(Failure::Usage)?;
-    let tls = (args.tls || args.tls_pin.is_some()).then_some(args.tls_pin);
-    if tls == Some(None) && token.is_none() {
-        return Err(Failure::Usage(anyhow!(
-            "--tls alone does not tell the server from somebody in between: give --tls-pin with the \
-             fingerprint that `vioperf serve --tls` prints, or --token-file"
-        )));
-    }
-    let way = Way { target: args.target.clone(), family, token, tls };
+    let way = way(args).map_err(Failure::Usage)?;
     let interrupt = Interrupt::listen().context("cannot listen for signals")?;
 
     let connection = way.connect(&interrupt)?;
@@ -98,6 +86,47 @@ pub fn execute(args: &TestArgs, output: &Output) -> Result<ExitCode, Failure> {
     };
     info.ended = Some(RunEnd { at: now(), how });
     conclude(&info, keeper, args, output)
+}
+
+/// How to get to the other machine, by the options that are for such a way.
+fn way(args: &TestArgs) -> anyhow::Result<Way> {
+    let destination = match &args.target {
+        Machine::Ssh(destination) => destination,
+        Machine::Server(target) => return to_server(target, args),
+    };
+    let for_server = [
+        ("--token-file", args.token_file.is_some()),
+        ("--tls", args.tls),
+        ("--tls-pin", args.tls_pin.is_some()),
+        ("-4", args.ipv4),
+        ("-6", args.ipv6),
+    ];
+    if let Some((option, _)) = for_server.iter().find(|(_, given)| *given) {
+        bail!(
+            "{option} is for a machine where `vioperf serve` runs: leave it out, ssh looks after that"
+        );
+    }
+    Ok(Way::Ssh(ToMachine { destination: destination.clone(), address: args.address }))
+}
+
+fn to_server(target: &Target, args: &TestArgs) -> anyhow::Result<Way> {
+    if args.address.is_some() {
+        bail!("--address is for a machine behind ssh: name the server by that address");
+    }
+    let family = match (args.ipv4, args.ipv6) {
+        (true, _) => Family::V4,
+        (_, true) => Family::V6,
+        _ => Family::Any,
+    };
+    let token = Token::find(args.token_file.as_deref())?;
+    let tls = (args.tls || args.tls_pin.is_some()).then_some(args.tls_pin);
+    if tls == Some(None) && token.is_none() {
+        bail!(
+            "--tls alone does not tell the server from somebody in between: give --tls-pin with the \
+             fingerprint that `vioperf serve --tls` prints, or --token-file"
+        );
+    }
+    Ok(Way::Server(ToServer { target: target.clone(), family, token, tls }))
 }
 
 fn scenario(args: &TestArgs) -> Result<Scenario, Failure> {

@@ -24,8 +24,8 @@ use crate::interrupt::Interrupt;
 use crate::output::Output;
 use crate::paths;
 
-/// PID 1 of every guest.
-const AGENT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/agent"));
+/// PID 1 of every guest; on a machine that is reached by ssh, a node.
+pub const AGENT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/agent"));
 
 /// What guests are made from, checked by the preflight.
 #[derive(Debug)]

@@ -1,7 +1,9 @@
-//! From `HOST` to a node there.
+//! From `HOST` or `ssh://HOST` to a node there.
 
+use std::fmt;
 use std::net::{IpAddr, SocketAddr, TcpStream};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd};
+use std::str::FromStr;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -10,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use vioperf_model::wire::read_frame_within;
 
 use super::handshake::{self, HandshakeError};
+use super::ssh::{self, Destination, ToMachine};
 pub use super::target::{Family, Target};
 use super::tls::{self, Pin};
 use super::token::Token;
@@ -36,9 +39,47 @@ pub enum Verdict {
     },
 }
 
+/// How to get to the other machine.
+#[derive(Debug, Clone)]
+pub enum Way {
+    /// Where `vioperf serve` runs.
+    Server(ToServer),
+    /// By the user's ssh.
+    Ssh(ToMachine),
+}
+
+/// The other machine, as the user names it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Machine {
+    /// Where `vioperf serve` runs.
+    Server(Target),
+    /// `ssh://…`.
+    Ssh(Destination),
+}
+
+impl FromStr for Machine {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        if text.starts_with(ssh::SCHEME) {
+            return Ok(Self::Ssh(text.parse()?));
+        }
+        Ok(Self::Server(text.parse()?))
+    }
+}
+
+impl fmt::Display for Machine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Server(target) => target.fmt(f),
+            Self::Ssh(destination) => destination.fmt(f),
+        }
+    }
+}
+
 /// How to get to a server.
 #[derive(Debug, Clone)]
-pub struct Way {
+pub struct ToServer {
     /// Where it is.
     pub target: Target,
     /// By which protocol.
@@ -63,17 +104,38 @@ pub struct Connection {
 }
 
 impl Way {
+    /// Connects to a node there.
+    ///
+    /// # Errors
+    /// When there is no way, or no node there.
+    pub fn connect(&self, interrupt: &Interrupt) -> Result<Connection> {
+        match self {
+            Self::Server(way) => way.connect(interrupt),
+            Self::Ssh(way) => way.connect(interrupt),
+        }
+    }
+
+    /// Who is at its end.
+    pub fn machine(&self) -> Machine {
+        match self {
+            Self::Server(way) => Machine::Server(way.target.clone()),
+            Self::Ssh(way) => Machine::Ssh(way.destination.clone()),
+        }
+    }
+}
+
+impl ToServer {
     /// Connects and proves what has to be proved.
     ///
     /// # Errors
     /// When nobody listens there, it is the wrong one, or it has no room.
-    pub fn connect(&self, interrupt: &Interrupt) -> Result<Connection> {
+    fn connect(&self, interrupt: &Interrupt) -> Result<Connection> {
         let stream = self.reach()?;
         // Small messages that are waited for (RFC 896); it is only slower where that is refused.
         let _ = stream.set_nodelay(true);
         let own = stream.local_addr()?.ip();
         let server = stream.peer_addr()?.ip();
-        let mtu = path_mtu(&stream);
+        let mtu = path_mtu(&stream, stream.peer_addr()?);
         let channel = self.meet(stream, interrupt).with_context(|| self.target.to_string())?;
         Ok(Connection { channel, own, server, mtu })
     }
@@ -122,10 +184,10 @@ impl Way {
 }
 
 /// By `IP_MTU` or `IPV6_MTU` of the connected socket (ip(7), ipv6(7)); Ethernet's where it is not told.
-fn path_mtu(stream: &TcpStream) -> u32 {
-    let (level, option) = match stream.peer_addr() {
-        Ok(SocketAddr::V4(_)) => (libc::IPPROTO_IP, libc::IP_MTU),
-        _ => (libc::IPPROTO_IPV6, libc::IPV6_MTU),
+pub(super) fn path_mtu(socket: &impl AsFd, peer: SocketAddr) -> u32 {
+    let (level, option) = match peer {
+        SocketAddr::V4(_) => (libc::IPPROTO_IP, libc::IP_MTU),
+        SocketAddr::V6(_) => (libc::IPPROTO_IPV6, libc::IPV6_MTU),
     };
     let mut mtu: libc::c_int = 0;
     let mut length = libc::socklen_t::try_from(size_of_val(&mtu)).unwrap_or(0);
@@ -133,7 +195,7 @@ fn path_mtu(stream: &TcpStream) -> u32 {
     // across the call.
     let result = unsafe {
         let place = (&raw mut mtu).cast();
-        libc::getsockopt(stream.as_raw_fd(), level, option, place, &raw mut length)
+        libc::getsockopt(socket.as_fd().as_raw_fd(), level, option, place, &raw mut length)
     };
     u32::try_from(mtu).ok().filter(|mtu| result == 0 && *mtu > 0).unwrap_or(1500)
 }

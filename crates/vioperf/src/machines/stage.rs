@@ -72,7 +72,7 @@ impl Stage for MachineStage<'_> {
             Some(ends) => ends,
             None => {
                 let connection = self.way.connect(self.interrupt)?;
-                Ends::greet(connection, &self.way.target.to_string(), self.interrupt)?
+                Ends::greet(connection, &self.way.machine().to_string(), self.interrupt)?
             }
         };
         let (Conducted { timeline, parties, fault }, search) =
