@@ -220,6 +220,7 @@ fn part(role: Role) -> Prepare {
         sample_interval: TimeSpan::from_millis(100),
         processes: vec![],
         burn: None,
+        open_vswitch: None,
         counts_hardware: false,
         deadline: TimeSpan::from_millis(20_000),
     }
@@ -257,6 +258,8 @@ fn what_only_a_lab_may_ask_is_refused() {
     refused(&mut stream, &Request::Prepare(watching), "processes");
     let burning = Prepare { burn: Some(Ratio::from_ppm(500_000)), ..part(receiver) };
     refused(&mut stream, &Request::Prepare(burning), "burns no CPU time");
+    let asking = Prepare { open_vswitch: Some("/run/some.ctl".into()), ..part(receiver) };
+    refused(&mut stream, &Request::Prepare(asking), "switches");
     // Nothing is sent to somebody who did not ask.
     for stranger in ["192.0.2.77:53", "127.0.0.2:53", "[::1]:53"] {
         let sender = Role::Sender { peer: stranger.parse().unwrap() };

@@ -317,6 +317,12 @@ const OWN: &[Column] = &[
         |c| Some(&c.layers.host.cpu_stalled_percent),
     ),
     column(
+        "guest_cpu_stalled_percent",
+        PERCENT,
+        "time in which some task of the guest waited for a core",
+        |c| guest_layers(c, |g| &g.cpu_stalled_percent),
+    ),
+    column(
         "receiver_udp_buffer_errors",
         "datagrams",
         "that the receiver's kernel dropped for want of room in a socket (UdpRcvbufErrors)",

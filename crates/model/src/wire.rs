@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -222,6 +223,9 @@ pub struct Prepare {
     /// by. Told with the first load only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub burn: Option<Ratio>,
+    /// The control socket of the ovs-vswitchd between the endpoints, where its ports are to be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub open_vswitch: Option<PathBuf>,
     /// Whether the processors' own counters are read: those of the whole machine, so that one node of each is
     /// enough. Told with the first load only.
     #[serde(default)]
@@ -400,6 +404,7 @@ mod tests {
                 sample_interval: TimeSpan::from_millis(100),
                 processes: vec![WatchedProcess { label: "qemu".into(), pid: 1 }],
                 burn: Some(Ratio::from_ppm(300_000)),
+                open_vswitch: Some("/run/vswitchd.ctl".into()),
                 counts_hardware: true,
                 deadline: TimeSpan::from_millis(1000),
             };

@@ -92,6 +92,11 @@ impl Sources {
         self.throttles = noting("throttles", throttles::Reader::open(sys), absent);
     }
 
+    /// From now on the ports of an Open vSwitch are read too.
+    pub(crate) fn watch_open_vswitch(&mut self, control: &Path) {
+        self.layers.watch_open_vswitch(control);
+    }
+
     /// From now on the processors count. `proc` is `/proc` but in tests.
     pub(crate) fn count_hardware(&mut self, proc: &Path) {
         self.hardware = noting("layers.hardware", hardware::Reader::open(proc), &mut self.absent);

@@ -51,6 +51,9 @@ impl Prepared {
         if part.role == Role::Observer {
             sources.watch_speeds(Path::new("/sys"));
         }
+        if let Some(control) = &part.open_vswitch {
+            sources.watch_open_vswitch(control);
+        }
         if part.counts_hardware {
             sources.count_hardware(Path::new("/proc"));
         }

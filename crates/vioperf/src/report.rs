@@ -15,6 +15,7 @@ mod ledger;
 pub mod markdown;
 mod picture;
 mod provenance;
+mod settings;
 pub mod table;
 pub mod terminal;
 pub mod text;

@@ -101,6 +101,21 @@ pub(super) fn named(layers: &LayerCounters) -> Named {
     if let Some(quota) = &layers.quota {
         add("quota", "", "throttled_us", Count::Grows(quota.throttled_us));
     }
+    if let Some(switch) = &layers.open_vswitch {
+        add("open-vswitch", "", "hit", Count::Grows(switch.hits));
+        add("open-vswitch", "", "missed", Count::Grows(switch.misses));
+        add("open-vswitch", "", "lost", Count::Grows(switch.lost));
+        for (port, counters) in &switch.ports {
+            add("open-vswitch", port, "rx_packets", Count::Grows(counters.rx_packets));
+            add("open-vswitch", port, "rx_bytes", Count::Grows(counters.rx_bytes));
+            add("open-vswitch", port, "rx_dropped", Count::Grows(counters.rx_dropped));
+            add("open-vswitch", port, "rx_errors", Count::Grows(counters.rx_errors));
+            add("open-vswitch", port, "tx_packets", Count::Grows(counters.tx_packets));
+            add("open-vswitch", port, "tx_bytes", Count::Grows(counters.tx_bytes));
+            add("open-vswitch", port, "tx_dropped", Count::Grows(counters.tx_dropped));
+            add("open-vswitch", port, "tx_errors", Count::Grows(counters.tx_errors));
+        }
+    }
     if let Some(hardware) = &layers.hardware {
         add("hardware", "", "cycles", Count::Grows(hardware.cycles));
         add("hardware", "", "instructions", Count::Grows(hardware.instructions));

@@ -6,6 +6,8 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::InterfaceCounters;
+
 /// Read before the first sample, when nothing moves yet, and after the last one, when all has ended.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LayerCounters {
@@ -42,6 +44,9 @@ pub struct LayerCounters {
     /// What a CPU quota held the node back by.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quota: Option<QuotaCounters>,
+    /// What an Open vSwitch between the endpoints counted. Of the host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub open_vswitch: Option<OpenVswitchCounters>,
     /// What the processors counted on all cores of the machine; on one node of each machine only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hardware: Option<HardwareCounters>,
@@ -172,6 +177,19 @@ pub struct QuotaCounters {
     pub throttled_periods: u64,
     /// For how long the group then stood still, each core by itself (`throttled_usec`), in microseconds.
     pub throttled_us: u64,
+}
+
+/// Datapaths of an Open vSwitch (`ovs-appctl dpctl/show -s`).
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct OpenVswitchCounters {
+    /// Packets for which a flow was there.
+    pub hits: u64,
+    /// Packets for which ovs-vswitchd had to be asked.
+    pub misses: u64,
+    /// Of those, dropped as it was asked too much.
+    pub lost: u64,
+    /// Its ports by their names: received is what came into the switch. What it does not tell stands at 0.
+    pub ports: BTreeMap<String, InterfaceCounters>,
 }
 
 /// What processors count (perf_event_open(2)), of all cores together, in user mode, kernel and guests, since

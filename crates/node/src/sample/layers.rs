@@ -4,6 +4,7 @@
 mod conntrack;
 mod devices;
 mod interrupts;
+mod open_vswitch;
 mod pressure;
 mod protocols;
 mod qdiscs;
@@ -27,12 +28,18 @@ use crate::interface::ethtool::Device;
 pub(super) struct Layers {
     proc: PathBuf,
     processes: Vec<WatchedProcess>,
+    open_vswitch: Option<PathBuf>,
 }
 
 impl Layers {
     /// `proc` is `/proc` but in tests.
     pub(super) fn new(proc: &Path, processes: &[WatchedProcess]) -> Self {
-        Self { proc: proc.to_owned(), processes: processes.to_vec() }
+        Self { proc: proc.to_owned(), processes: processes.to_vec(), open_vswitch: None }
+    }
+
+    /// Reads the ports of an Open vSwitch too, by ovs-vswitchd's control socket.
+    pub(super) fn watch_open_vswitch(&mut self, control: &Path) {
+        self.open_vswitch = Some(control.to_owned());
     }
 
     /// Reads everything, in the calling thread's network namespace.
@@ -52,6 +59,9 @@ impl Layers {
             conntrack: noting("layers.conntrack", conntrack::read(proc), absent),
             pressure: noting("layers.pressure", pressure::read(proc), absent),
             quota: noting("layers.quota", quota::read(proc, Path::new("/sys/fs/cgroup")), absent),
+            open_vswitch: self.open_vswitch.as_ref().and_then(|control| {
+                noting("layers.open_vswitch", open_vswitch::read(control), absent)
+            }),
             hardware: None,
             kvm: None,
             switches: match self.processes.as_slice() {

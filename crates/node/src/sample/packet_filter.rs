@@ -15,25 +15,22 @@ const MOST_RULES: usize = 100_000;
 /// The kernel follows no more jumps (`NFT_JUMP_STACK_SIZE`).
 const DEEPEST: u32 = 16;
 
-/// Why the rules cannot be read.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum RulesError {
-    #[error("this kernel has no nftables")]
-    NoNftables,
-    #[error(transparent)]
-    Netlink(NetlinkError),
-}
-
-impl From<NetlinkError> for RulesError {
-    fn from(error: NetlinkError) -> Self {
-        // What nfnetlink says of a part of it that is not there.
-        if error.errno() == Some(Errno::EINVAL) { Self::NoNftables } else { Self::Netlink(error) }
+/// A kernel without nftables has no rules of it: it knows no such netlink, or nfnetlink no such part.
+fn has_no_nftables(error: &NetlinkError) -> bool {
+    match error {
+        NetlinkError::Socket { source, .. } => {
+            source.raw_os_error() == Some(Errno::EPROTONOSUPPORT as i32)
+        }
+        other => other.errno() == Some(Errno::EINVAL),
     }
 }
 
 /// Of the calling thread's network namespace. `proc` is `/proc` but in tests.
-pub(super) fn read(proc: &Path) -> Result<PacketFilter, RulesError> {
-    let (chains, rules, incomplete) = vioperf_netlink::packet_filter(MOST_RULES)?;
+pub(super) fn read(proc: &Path) -> Result<PacketFilter, NetlinkError> {
+    let (chains, rules, incomplete) = match vioperf_netlink::packet_filter(MOST_RULES) {
+        Err(error) if has_no_nftables(&error) => (Vec::new(), Vec::new(), false),
+        read => read?,
+    };
     let flag = std::fs::read_to_string(proc.join("sys/net/bridge/bridge-nf-call-iptables"));
     Ok(PacketFilter {
         hooks: hooks(&chains, &rules),
@@ -133,6 +130,13 @@ mod tests {
         // It decides for some packets alone.
         let of_some = FilterRule { ends: true, ..rule("in") };
         assert_eq!(counted(&[of_some, plain(), rule("in2")]), input(2, 3));
+    }
+
+    #[test]
+    fn a_kernel_without_nftables_has_no_rules() {
+        let open = |errno: Errno| NetlinkError::Socket { step: "open", source: errno.into() };
+        assert!(has_no_nftables(&open(Errno::EPROTONOSUPPORT)));
+        assert!(!has_no_nftables(&open(Errno::EMFILE)));
     }
 
     #[test]

@@ -221,6 +221,7 @@ pub fn part(role: Role, workload: Workload) -> Prepare {
         sample_interval: TimeSpan::from_millis(20),
         processes: vec![],
         burn: None,
+        open_vswitch: None,
         counts_hardware: false,
         deadline: TimeSpan::from_millis(30_000),
     }

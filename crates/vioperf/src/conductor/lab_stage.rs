@@ -223,7 +223,7 @@ fn nodes<'a>(standing: &'a mut Standing, cell: &Cell, is_emulated: bool) -> Node
         }
     };
     let (peer, host) = (&mut standing.peer, &mut standing.host);
-    Nodes { peer, near, host, burn: None, processes, guest: watched_guest }
+    Nodes { peer, near, host, burn: None, processes, open_vswitch: None, guest: watched_guest }
 }
 
 impl Standing {

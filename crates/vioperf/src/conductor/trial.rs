@@ -1,6 +1,7 @@
 //! One trial: the nodes of a standing testbed are taken through prepare, start, stop, collect.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use vioperf_model::record::{ClockRelation, Leg, Party, Place, Purpose, Timeline};
@@ -51,6 +52,8 @@ pub struct Nodes<'a> {
     pub burn: Option<Ratio>,
     /// Processes whose threads the observer samples.
     pub processes: Vec<WatchedProcess>,
+    /// The control socket of the switch, where that is an Open vSwitch.
+    pub open_vswitch: Option<PathBuf>,
     /// The guest, where there is one.
     pub guest: Option<WatchedGuest<'a>>,
 }
@@ -101,7 +104,8 @@ pub fn conduct_and_drain(
     let [at_peer, at_near] = prepare(peer, near, workload, sample_interval(workload))?;
     let interval = sample_interval(workload);
     let observes = part(Role::Observer, workload, interval, nodes.processes.clone());
-    nodes.host.prepare(Prepare { counts_hardware: true, ..observes })?;
+    let open_vswitch = nodes.open_vswitch.clone();
+    nodes.host.prepare(Prepare { open_vswitch, counts_hardware: true, ..observes })?;
 
     // Whoever receives what is measured begins first and ends last.
     let towards_guest = workload.direction != Direction::FromGuest;
@@ -264,6 +268,7 @@ fn part(
         sample_interval,
         processes,
         burn: None,
+        open_vswitch: None,
         counts_hardware: false,
         deadline: time_span(planned + LOST_CONDUCTOR),
     }

@@ -4,14 +4,24 @@ use vioperf_analysis::result::{CellAnalysis, Fact, Limit};
 use vioperf_analysis::wording::{capitalised, load, three_digits};
 use vioperf_model::workload::WorkloadKind;
 
+use super::settings;
 use super::text::{clean, clip, pad, width, wrap};
 use super::values::{self, headline_with_interval};
 
 const COLUMNS: usize = 80;
 
-/// Tells it of each of the cells, in that order.
+/// Tells it of each of the cells, in that order; of a single one also how its ends were set up.
 pub fn render(cells: &[&CellAnalysis], colours: bool) -> String {
-    cells.iter().map(|cell| story(cell, colours)).collect::<Vec<_>>().join("\n")
+    let stories: Vec<String> = cells.iter().map(|cell| story(cell, colours)).collect();
+    let mut told = stories.join("\n");
+    if let [cell] = cells {
+        let settings = settings::of(cell);
+        if !settings.is_empty() {
+            told.push_str("  How its ends were set up:\n");
+            told.push_str(&facts(&settings));
+        }
+    }
+    told
 }
 
 fn story(cell: &CellAnalysis, colours: bool) -> String {

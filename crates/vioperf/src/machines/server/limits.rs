@@ -80,6 +80,9 @@ impl Limits {
         if !part.processes.is_empty() {
             return Err("a server lets nobody watch its machine's processes".into());
         }
+        if part.open_vswitch.is_some() {
+            return Err("a server lets nobody ask its machine's switches".into());
+        }
         if part.burn.is_some() {
             return Err("a server burns no CPU time for its clients".into());
         }
