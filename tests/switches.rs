@@ -14,6 +14,7 @@ use support::world::World;
 const SWITCHES: &[(&str, &str)] = &[
     ("bridge", "a tap on a Linux bridge"),
     ("none", "a tap, which is the peer's own interface"),
+    ("openvswitch", "a tap on Open vSwitch"),
     ("macvtap-bridge", "a macvtap in bridge mode"),
     ("macvtap-vepa", "a macvtap in vepa mode"),
     ("macvtap-private", "a macvtap in private mode"),

@@ -5,15 +5,17 @@
 //! already when the *thread* that started them ends (prctl(2)).
 
 use std::ffi::{CStr, OsString};
+use std::fs::File;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
+use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::mount::{MsFlags, mount};
-use nix::sched::{CloneFlags, unshare};
+use nix::sched::{CloneFlags, setns, unshare};
 use nix::unistd::{Pid, setsid};
 
 use crate::console::Tail;
@@ -39,7 +41,7 @@ pub struct ProcessCommand {
 
 /// Why a process of the lab could not be started.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot start the endpoint `{name}` ({program}): {step}: {source}")]
+#[error("cannot start `{name}` ({program}): {step}: {source}")]
 pub struct SpawnError {
     name: String,
     program: String,
@@ -95,6 +97,75 @@ pub fn spawn(
             Err(failed("follow its standard error")(source))
         }
     }
+}
+
+/// A program that serves a switch: it has no channel, and its standard error is kept.
+#[derive(Debug, Default)]
+pub(crate) struct Service<'a> {
+    /// What it is called in messages.
+    pub name: &'a str,
+    /// The program.
+    pub program: OsString,
+    /// Its arguments, without the program's name.
+    pub arguments: Vec<OsString>,
+    /// What its environment has beside ours.
+    pub environment: Vec<(&'static str, OsString)>,
+    /// Descriptors that it inherits, under the same numbers.
+    pub inherited: Vec<RawFd>,
+    /// A process whose network namespace it is put into; none leaves it in the sandbox's.
+    pub beside: Option<Pid>,
+}
+
+/// Starts a service, leading a session of its own.
+///
+/// # Errors
+/// [`SpawnError`], which names the step.
+pub(crate) fn serve(_: &Sandbox, service: Service<'_>) -> Result<Process, SpawnError> {
+    let (name, program) = (service.name.to_owned(), service.program.to_string_lossy().into_owned());
+    let failed = |step: &'static str| move |source| SpawnError { name, program, step, source };
+    let namespace = service.beside.map(|pid| File::open(format!("/proc/{pid}/ns/net")));
+    let namespace = match namespace.transpose() {
+        Ok(namespace) => namespace,
+        Err(source) => return Err(failed("open a network namespace")(source)),
+    };
+    let mut command = Command::new(&service.program);
+    command.args(&service.arguments).envs(service.environment);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let inherited = service.inherited;
+    let prepare = move || {
+        setsid()?;
+        if let Some(namespace) = &namespace {
+            setns(namespace, CloneFlags::CLONE_NEWNET)?;
+        }
+        inherit(&inherited)
+    };
+    // SAFETY: between fork and exec only system calls are made, nothing is allocated or locked.
+    unsafe { command.pre_exec(prepare) };
+    let mut child = match command.spawn() {
+        Ok(child) => child,
+        Err(source) => return Err(failed("start the process")(source)),
+    };
+    let errors = match child.stderr.take() {
+        Some(stream) => Tail::follow(service.name, stream),
+        None => Err(io::Error::other("it has no standard error")),
+    };
+    match errors {
+        Ok(errors) => Ok(Process { name: service.name.to_owned(), child, errors }),
+        Err(source) => {
+            end(&mut child);
+            Err(failed("follow its standard error")(source))
+        }
+    }
+}
+
+/// Makes descriptors live through the exec; runs in the child, before it.
+pub(crate) fn inherit(descriptors: &[RawFd]) -> io::Result<()> {
+    for &number in descriptors {
+        // SAFETY: the parent holds these descriptors open, and so does its copy here.
+        let fd = unsafe { BorrowedFd::borrow_raw(number) };
+        fcntl(fd, FcntlArg::F_SETFD(FdFlag::empty()))?;
+    }
+    Ok(())
 }
 
 /// Runs in the child, between fork and exec.

@@ -20,6 +20,7 @@ mod bridge;
 mod lack;
 mod macvtap;
 mod none;
+mod open_vswitch;
 mod ports;
 mod wire;
 
@@ -28,8 +29,16 @@ pub use self::lack::Lack;
 pub use self::wire::{Backend, Wire};
 
 /// Every switch.
-const TABLE: &[Row] =
-    &[bridge::ROW, none::ROW, macvtap::BRIDGE, macvtap::VEPA, macvtap::PRIVATE, macvtap::PASSTHRU];
+const TABLE: &[Row] = &[
+    bridge::ROW,
+    none::ROW,
+    open_vswitch::ROW,
+    open_vswitch::USERSPACE,
+    macvtap::BRIDGE,
+    macvtap::VEPA,
+    macvtap::PRIVATE,
+    macvtap::PASSTHRU,
+];
 
 /// A line of the table.
 #[derive(Debug)]

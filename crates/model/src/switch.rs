@@ -23,6 +23,8 @@ pub struct SwitchRow {
 pub const SWITCHES: &[SwitchRow] = &[
     row("bridge", "a Linux bridge, the guest on a tap"),
     row("none", "no switch: the guest's tap is the peer's own interface"),
+    row("openvswitch", "Open vSwitch, with the kernel's datapath where there is one"),
+    row("openvswitch-userspace", "Open vSwitch with its userspace datapath"),
     row("macvtap-bridge", "a macvtap on the wire to the peer; those on one wire reach each other"),
     row("macvtap-vepa", "the same, those on one wire reach each other by a switch outside"),
     row("macvtap-private", "the same, those on one wire do not reach each other"),

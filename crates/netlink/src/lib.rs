@@ -10,6 +10,7 @@
 mod address;
 mod attributes;
 mod error;
+mod generic;
 mod link;
 mod mac;
 mod packet_filter;
@@ -20,6 +21,7 @@ mod virtual_link;
 
 pub use address::Address;
 pub use error::{NetlinkError, Result};
+pub use generic::has_generic_family;
 pub use link::{Counters, Link, NamespaceRef, OperState, VethEnd};
 pub use mac::{Mac, ParseMacError};
 pub use packet_filter::{FilterChain, FilterRule, packet_filter};

@@ -12,7 +12,6 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::sched::{CloneFlags, setns};
 use nix::unistd::{Pid, setsid};
 use serde_json::{Value, json};
@@ -23,7 +22,7 @@ use super::monitor::{Monitor, MonitorError};
 use super::nic::Properties;
 use super::{BootImage, Hypervisor, Shape, kvm_statistics};
 use crate::console::Tail;
-use crate::namespace::{end, pid_of};
+use crate::namespace::{end, inherit, pid_of};
 
 /// How long QEMU may take from its start to its monitor's greeting, on a busy machine.
 const START_BOUND: Duration = Duration::from_secs(20);
@@ -354,10 +353,5 @@ fn prepare(inherited: &[RawFd], namespace: Option<&File>) -> io::Result<()> {
     if let Some(namespace) = namespace {
         setns(namespace, CloneFlags::CLONE_NEWNET)?;
     }
-    for &number in inherited {
-        // SAFETY: the parent holds these descriptors open, and so does its copy here.
-        let fd = unsafe { std::os::fd::BorrowedFd::borrow_raw(number) };
-        fcntl(fd, FcntlArg::F_SETFD(FdFlag::empty()))?;
-    }
-    Ok(())
+    inherit(inherited)
 }

@@ -1,9 +1,11 @@
 //! What a switch asks for, and finding out whether it is there without changing anything.
 
+use std::env;
 use std::ffi::OsStr;
 use std::fmt;
 use std::io;
 use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use nix::errno::Errno;
@@ -32,6 +34,25 @@ impl fmt::Display for Lack {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.what, self.advice)
     }
+}
+
+/// Where programs are that only an administrator has in `PATH`.
+const SYSTEM_FOLDERS: [&str; 2] = ["/usr/sbin", "/sbin"];
+
+/// A program, in `PATH` or where an administrator's are.
+pub(super) fn find_program(root: &Path, name: &str) -> Option<PathBuf> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let folders = env::split_paths(&path).chain(SYSTEM_FOLDERS.map(PathBuf::from));
+    folders
+        .filter(|folder| folder.is_absolute())
+        .map(|folder| root.join(folder.strip_prefix("/").unwrap_or(&folder)).join(name))
+        .find(|program| program.is_file())
+}
+
+/// The programs that are needed, the first that is missing.
+pub(super) fn programs(root: &Path, names: &[&str], advice: &str) -> Option<Lack> {
+    let missing = names.iter().find(|name| find_program(root, name).is_none())?;
+    Some(Lack::new(format!("the program {missing} was not found"), advice))
 }
 
 /// Asks the kernel for something in namespaces of a child that never comes to run a program; they and
@@ -80,7 +101,20 @@ fn asked(ask: fn(&mut Socket) -> Result<(), NetlinkError>) -> Result<(), Errno> 
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
+
+    #[test]
+    fn a_program_is_found_where_administrators_have_theirs() {
+        let root = tempfile::tempdir().unwrap();
+        assert_eq!(find_program(root.path(), "switchd"), None);
+        fs::create_dir_all(root.path().join("usr/sbin")).unwrap();
+        fs::write(root.path().join("usr/sbin/switchd"), "").unwrap();
+        assert!(find_program(root.path(), "switchd").is_some());
+        let lack = programs(root.path(), &["switchd", "switchctl"], "install them").unwrap();
+        assert_eq!(lack.to_string(), "the program switchctl was not found: install them");
+    }
 
     #[test]
     fn the_kernel_is_asked_in_a_namespace_that_is_gone_again() {
