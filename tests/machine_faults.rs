@@ -232,6 +232,7 @@ fn what_only_a_lab_may_ask_is_refused() {
     let mut stream = let_in(&address);
     let config = InterfaceConfig {
         offloads: [].into(),
+        ports: None,
         interface: InterfaceSelector::Name("lo".into()),
         address: "127.0.0.9".parse().unwrap(),
         further_addresses: vec![],

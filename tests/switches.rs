@@ -19,6 +19,7 @@ const SWITCHES: &[(&str, &str)] = &[
     ("macvtap-vepa", "a macvtap in vepa mode"),
     ("macvtap-private", "a macvtap in private mode"),
     ("macvtap-passthru", "a macvtap in passthru mode"),
+    ("passt", "a socket to passt"),
 ];
 
 fn scenario(switches: &[&str]) -> String {

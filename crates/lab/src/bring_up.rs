@@ -236,7 +236,7 @@ impl Lab {
         if let Some(placement) = &self.placement {
             let virtual_cpus = guest.virtual_cpu_threads()?;
             placement::place_guest(guest.qemu_pid(), &virtual_cpus, placement)?;
-            for (name, pid) in self.switch.processes() {
+            for (name, pid) in self.switch.processes().into_iter().chain(guest.processes()) {
                 placement::place_process(&name, pid, &placement.others)?;
             }
         }

@@ -21,12 +21,13 @@ mod lack;
 mod macvtap;
 mod none;
 mod open_vswitch;
+mod passt;
 mod ports;
 mod wire;
 
 pub use self::backing::Backing;
 pub use self::lack::Lack;
-pub use self::wire::{Backend, Wire};
+pub use self::wire::{Backend, Held, Wire};
 
 /// Every switch.
 const TABLE: &[Row] = &[
@@ -38,6 +39,7 @@ const TABLE: &[Row] = &[
     macvtap::VEPA,
     macvtap::PRIVATE,
     macvtap::PASSTHRU,
+    passt::ROW,
 ];
 
 /// A line of the table.

@@ -29,6 +29,10 @@ pub const SWITCHES: &[SwitchRow] = &[
     row("macvtap-vepa", "the same, those on one wire reach each other by a switch outside"),
     row("macvtap-private", "the same, those on one wire do not reach each other"),
     row("macvtap-passthru", "the same, the wire is the guest's alone"),
+    row(
+        "passt",
+        "no switch: passt ends the guest's connections and makes its own, without privileges",
+    ),
 ];
 
 const fn row(name: &'static str, about: &'static str) -> SwitchRow {

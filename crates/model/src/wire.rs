@@ -192,6 +192,10 @@ pub struct InterfaceConfig {
     /// Offloads that are switched on or off, by ethtool's short names or the kernel's.
     #[serde(default)]
     pub offloads: BTreeMap<String, bool>,
+    /// The ports, first and last, that the machine gives to sockets by itself; absent leaves them as they
+    /// are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ports: Option<(u16, u16)>,
     /// How long it may take until the interface is there and has a carrier.
     pub timeout: TimeSpan,
 }
@@ -239,6 +243,10 @@ pub struct Prepare {
 /// from the one that [`Response::Ready`] tells.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spread {
+    /// Each connection begins with a byte, which is no payload: what ends connections in between may
+    /// finish the handshake with the receiver only then.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub greets: bool,
     /// Of the sender.
     #[serde(default)]
     pub sources: Vec<IpAddr>,
@@ -395,6 +403,7 @@ mod tests {
                 prefix_length: 24,
                 mtu: 1500,
                 offloads: [("gro".to_owned(), false)].into(),
+                ports: Some((28_672, 32_767)),
                 timeout: TimeSpan::from_millis(5),
             };
             let prepare = Prepare {

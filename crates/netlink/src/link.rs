@@ -251,7 +251,7 @@ impl Socket {
     /// # Errors
     /// When it does not exist or the driver refuses.
     pub fn set_up(&mut self, index: u32) -> Result<()> {
-        self.set_flag("bring up", index, LinkFlags::Up)
+        self.set_flag("bring up", index, LinkFlags::Up, LinkFlags::Up)
     }
 
     /// Brings an interface down.
@@ -259,13 +259,28 @@ impl Socket {
     /// # Errors
     /// When it does not exist.
     pub fn set_down(&mut self, index: u32) -> Result<()> {
-        self.set_flag("bring down", index, LinkFlags::empty())
+        self.set_flag("bring down", index, LinkFlags::empty(), LinkFlags::Up)
     }
 
-    fn set_flag(&mut self, operation: &'static str, index: u32, flags: LinkFlags) -> Result<()> {
+    /// Lets an interface take the frames of every multicast group (`IFF_ALLMULTI`).
+    ///
+    /// # Errors
+    /// When it does not exist.
+    pub fn set_all_multicast(&mut self, index: u32) -> Result<()> {
+        let flag = LinkFlags::Allmulti;
+        self.set_flag("let all multicast through to", index, flag, flag)
+    }
+
+    fn set_flag(
+        &mut self,
+        operation: &'static str,
+        index: u32,
+        flags: LinkFlags,
+        changed: LinkFlags,
+    ) -> Result<()> {
         let mut message = about(index);
         message.header.flags = flags;
-        message.header.change_mask = LinkFlags::Up;
+        message.header.change_mask = changed;
         self.modify(operation, index, message)
     }
 

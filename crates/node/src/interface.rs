@@ -48,6 +48,8 @@ pub(crate) enum InterfaceError {
         "no interface of this machine has the address {address}: is there address translation on the way?"
     )]
     NotHere { address: IpAddr },
+    #[error("the kernel does not give ports {first} to {last} to sockets: {source}")]
+    Ports { first: u16, last: u16, source: std::io::Error },
     #[error("{address}/{prefix_length} is no address: the prefix is at most {} bits long", bits(.address))]
     Prefix { address: IpAddr, prefix_length: u8 },
 }
@@ -84,6 +86,11 @@ pub(crate) fn configure(config: &InterfaceConfig) -> Result<InterfaceFacts, Inte
     }
     socket.set_up(index)?;
     let link = await_carrier(&mut socket, &link, deadline, waited)?;
+    if let Some((first, last)) = config.ports {
+        let path = "/proc/sys/net/ipv4/ip_local_port_range";
+        let written = std::fs::write(path, format!("{first} {last}"));
+        written.map_err(|source| InterfaceError::Ports { first, last, source })?;
+    }
     // Only now: some drivers set their offloads anew when they come up.
     offloads::switch(&link.name, &config.offloads)?;
     // Whoever had the peer's address before may have had another MAC address.

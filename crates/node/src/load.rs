@@ -53,9 +53,11 @@ pub(crate) fn prepare(
     spread: &Spread,
 ) -> Result<Box<dyn Load>, LoadError> {
     match workload.kind {
-        WorkloadKind::TcpStream => Ok(Box::new(tcp_stream::TcpStreams::prepare(role, workload)?)),
+        WorkloadKind::TcpStream => {
+            Ok(Box::new(tcp_stream::TcpStreams::prepare(role, workload, spread.greets)?))
+        }
         WorkloadKind::RequestResponse => {
-            Ok(Box::new(request_response::RequestResponse::prepare(role, workload)?))
+            Ok(Box::new(request_response::RequestResponse::prepare(role, workload, spread.greets)?))
         }
         WorkloadKind::ConnectRate => {
             Ok(Box::new(connect_rate::ConnectRate::prepare(role, workload)?))

@@ -302,12 +302,13 @@ fn flows_are_spread_over_addresses_and_ports_however_they_are_received() {
     for (node, name, addresses) in [(0, "left", &sources), (1, "right", &destinations)] {
         let config = InterfaceConfig {
             offloads: [].into(),
+            ports: None,
             further_addresses: addresses[1..].to_vec(),
             ..interface(name, &addresses[0].to_string())
         };
         nodes[node].must(&Request::ConfigureInterface(config));
     }
-    let spread = Spread { sources, destinations };
+    let spread = Spread { sources, destinations, ..Spread::default() };
     for (kind, receivers) in [
         (WorkloadKind::PacketRate, Some(Receivers::One)),
         (WorkloadKind::PacketRate, Some(Receivers::Shared)),

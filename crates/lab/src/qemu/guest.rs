@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs::OpenOptions;
 use std::io;
 use std::net::IpAddr;
+use std::ops::RangeInclusive;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
@@ -18,7 +19,7 @@ use super::fault::{Fault, GuestError};
 use super::machine::{Machine, Start};
 use super::nic::{self, as_json, backend, device};
 use super::{Accelerator, BootImage, Hypervisor, Shape, Snapshot};
-use crate::switch::{Backend, Wire};
+use crate::switch::{Backend, Held, Wire};
 
 /// The kernel's own packet mover for guests.
 pub const VHOST_DEVICE: &str = "/dev/vhost-net";
@@ -78,6 +79,9 @@ pub struct Timings {
 pub struct Guest {
     machine: Machine,
     wire: String,
+    port: Option<String>,
+    ports: Option<RangeInclusive<u16>>,
+    held: Held,
     mac: Mac,
     vhost: bool,
     path: String,
@@ -127,21 +131,17 @@ pub(crate) fn start(
         }
     };
     // Our descriptors of the tap close here: from now on it lives exactly as long as QEMU.
-    let mut guest = Guest {
-        machine,
-        wire: wire.name,
-        mac,
-        vhost: !vhost.is_empty(),
-        path: String::new(),
-        timings,
-    };
-    guest.verify_backend(wire.backend.netdev())?;
+    let netdev = wire.backend.netdev();
+    let Wire { name, port, ports, held, .. } = wire;
+    let (vhost, path) = (!vhost.is_empty(), String::new());
+    let mut guest = Guest { machine, wire: name, port, ports, held, mac, vhost, path, timings };
+    guest.verify_backend(netdev)?;
     Ok(guest)
 }
 
 /// vhost serves virtio under KVM; where it is missing QEMU moves the packets itself.
 fn open_vhost(accelerator: Accelerator, nic: &NicSpec, backend: &Backend) -> Vec<OwnedFd> {
-    let Backend::Tap(queues) = backend;
+    let Backend::Tap(queues) = backend else { return Vec::new() };
     if accelerator != Accelerator::Kvm || !nic.model.row().qemu_device.starts_with("virtio-net") {
         return Vec::new();
     }
@@ -208,6 +208,25 @@ impl Guest {
         &self.wire
     }
 
+    /// The switch's port that it is on, in the sandbox's network namespace, if it is on one.
+    #[must_use]
+    pub fn port(&self) -> Option<&str> {
+        self.port.as_deref()
+    }
+
+    /// The ports that its ends of connections must be on, where no others are forwarded.
+    #[must_use]
+    pub fn ports(&self) -> Option<RangeInclusive<u16>> {
+        self.ports.clone()
+    }
+
+    /// Processes that serve it alone, with what they are called in reports.
+    #[must_use]
+    pub fn processes(&self) -> Vec<(String, Pid)> {
+        let held = self.held.processes.iter();
+        held.map(|(name, process)| ((*name).to_owned(), process.pid())).collect()
+    }
+
     /// The way of its frames on the host, as the switch was seen to have it; and who moves them.
     #[must_use]
     pub fn path(&self) -> String {
@@ -225,6 +244,12 @@ impl Guest {
         let ask = json!({ "command-line": "info network" });
         let answer = self.machine.command(operation, "human-monitor-command", &ask)?;
         let text = answer.as_str().unwrap_or_default();
+        if let Some((name, ended)) = self.held.processes.iter_mut().find_map(|(name, process)| {
+            process.ended().map(|status| (name, format!("{status}: {:?}", process.error_tail())))
+        }) {
+            let reason = format!("{name} has ended ({ended})");
+            return Err(self.machine.error(operation, Fault::Wire(reason)));
+        }
         if nic::backend_of(text) == Some(netdev) {
             return Ok(());
         }

@@ -35,6 +35,10 @@ pub(super) fn backend(backend: &Backend, vhost: &[OwnedFd]) -> Properties {
                 properties.push((of_vhost.into(), joined(vhost).into()));
             }
         }
+        Backend::Stream(socket) => {
+            properties.push(("addr.type".into(), "fd".into()));
+            properties.push(("addr.str".into(), socket.as_raw_fd().to_string().into()));
+        }
     }
     properties
 }
@@ -96,9 +100,21 @@ fn option_value(option: &DeviceOption) -> Value {
     }
 }
 
-/// For the monitor: a JSON object, where values keep their types.
+/// For the monitor: a JSON object, where values keep their types; a dot in a name leads into another.
 pub(super) fn as_json(properties: Properties) -> Value {
-    Value::Object(properties.into_iter().collect::<Map<String, Value>>())
+    let mut object = Map::new();
+    for (name, value) in properties {
+        match name.split_once('.') {
+            None => drop(object.insert(name, value)),
+            Some((outer, inner)) => {
+                let outer = object.entry(outer).or_insert_with(|| Map::new().into());
+                if let Some(outer) = outer.as_object_mut() {
+                    outer.insert(inner.to_owned(), value);
+                }
+            }
+        }
+    }
+    Value::Object(object)
 }
 
 /// For the command line: the first value bare, then `name=value`.
@@ -144,6 +160,17 @@ mod tests {
                     index=0,type=tap,fd=19\r\n";
         assert_eq!(backend_of(text), Some("tap"));
         assert_eq!(backend_of("hub 0\r\n"), None);
+    }
+
+    #[test]
+    fn a_stream_is_nested_for_the_monitor_and_dotted_on_the_command_line() {
+        let (socket, _) = std::os::unix::net::UnixStream::pair().unwrap();
+        let stream = Backend::Stream(socket.into());
+        let number = stream.descriptors()[0].as_raw_fd().to_string();
+        let json = as_json(backend(&stream, &[]));
+        assert_eq!(json["addr"], serde_json::json!({ "type": "fd", "str": number }));
+        let text = as_argument(backend(&stream, &[]));
+        assert_eq!(text, format!("stream,id=net0,addr.type=fd,addr.str={number}"));
     }
 
     #[test]

@@ -13,6 +13,8 @@ pub enum Backing {
     Tap,
     /// The device file of a macvtap, handed to QEMU by descriptor.
     Macvtap,
+    /// A stream socket to a program.
+    Stream,
 }
 
 impl Backing {
@@ -25,6 +27,7 @@ impl Backing {
                 let what = "only root may make and open a macvtap's device file";
                 Lack::new(what, "run vioperf as root")
             }),
+            Self::Stream => None,
         };
         of_machine.or_else(|| {
             (!qemu.has_netdev(netdev)).then(|| {
@@ -37,6 +40,7 @@ impl Backing {
     fn netdev(self) -> &'static str {
         match self {
             Self::Tap | Self::Macvtap => "tap",
+            Self::Stream => "stream",
         }
     }
 }

@@ -14,7 +14,7 @@ use nix::sys::stat::{Mode, SFlag, makedev, mknod};
 use vioperf_netlink::{Mac, MacvlanMode, NetlinkError, Socket, Upper, VethEnd};
 
 use super::{
-    Backend, Backing, GuestEnd, NamespaceEnd, NearEnd, NearEnds, Part, Row, Site, Switch,
+    Backend, Backing, GuestEnd, Held, NamespaceEnd, NearEnd, NearEnds, Part, Row, Site, Switch,
     SwitchError, Wire, lack, ports,
 };
 use crate::private_files::PrivateFiles;
@@ -64,8 +64,8 @@ struct Macvtap {
     near: NearEnd,
     /// The interface below, by index.
     below: Option<u32>,
-    /// The guest's interface; it stays when the guest goes, until the next.
-    guest: Option<(String, Mac)>,
+    /// The address of the guest that was connected last.
+    guest: Option<Mac>,
     links: Vec<String>,
 }
 
@@ -129,9 +129,6 @@ impl Switch for Macvtap {
         site: &mut Site<'_>,
         guest: &GuestEnd<'_>,
     ) -> Result<Wire, SwitchError> {
-        if let Some((old, _)) = self.guest.take() {
-            ports::delete(site.socket, std::iter::once(old)).into_iter().try_for_each(Err)?;
-        }
         let name = format!("macvtap{}", guest.number);
         let upper = Upper {
             name: &name,
@@ -141,8 +138,11 @@ impl Switch for Macvtap {
             namespace: None,
         };
         site.socket.create_macvtap(&upper, self.mode)?;
-        self.guest = Some((name.clone(), guest.mac));
+        self.guest = Some(guest.mac);
+        let held = Held::of_link(name.clone());
         let index = ports::prepare(site, &name)?;
+        // Its groups are the guest's to know: IPv6 asks for neighbours by one of them.
+        site.socket.set_all_multicast(index)?;
         site.socket.set_up(index)?;
         let step = "open the macvtap's device file";
         let failed = |source| SwitchError::Io { step, source };
@@ -154,16 +154,16 @@ impl Switch for Macvtap {
             options.open(&device).map(OwnedFd::from)
         };
         let queues = (0..guest.queues.max(1)).map(open).collect::<io::Result<_>>();
-        Ok(Wire { name, backend: Backend::Tap(queues.map_err(failed)?), beside: None })
+        let backend = Backend::Tap(queues.map_err(failed)?);
+        Ok(Wire { held, ..Wire::without_port(name, backend) })
     }
 
     fn verify(&mut self, site: &mut Site<'_>, wire: &str) -> Result<String, SwitchError> {
         let link = site.socket.link_by_name(wire)?;
-        let mac = self.guest.as_ref().map(|(_, mac)| *mac);
         let is_it = link.kind.as_deref() == Some("macvtap")
             && link.macvlan_mode == Some(self.mode)
             && link.below == self.below
-            && link.mac == mac
+            && link.mac == self.guest
             && link.up;
         if !is_it {
             let mode = self.mode;
@@ -174,8 +174,7 @@ impl Switch for Macvtap {
     }
 
     fn tear_down(&mut self, socket: &mut Socket) -> Vec<SwitchError> {
-        let guest = self.guest.take().map(|(name, _)| name);
-        ports::delete(socket, guest.into_iter().chain(self.links.drain(..)))
+        ports::delete(socket, self.links.drain(..))
     }
 }
 

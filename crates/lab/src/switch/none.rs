@@ -19,7 +19,9 @@ pub(super) const ROW: Row = Row {
     lacks: |_| None,
     backing: Backing::Tap,
     near_ends: NearEnds::Either,
-    open: |near| Box::new(Direct { near, peer: None, queues: Vec::new(), parked: Vec::new() }),
+    open: |near| {
+        Box::new(Direct { near, pair: Pair::default(), queues: Vec::new(), parked: Vec::new() })
+    },
 };
 
 /// What the tap is called until the peer has it.
@@ -29,8 +31,7 @@ const TAP: &str = "tap0";
 #[derive(Debug)]
 struct Direct {
     near: NearEnd,
-    /// Where the wire ends on the peer's side.
-    peer: Option<PeerEnd>,
+    pair: Pair,
     /// The tap, where a guest is the near end. Kept, so that the peer's interface stays when a guest
     /// makes room for the next.
     queues: Vec<OwnedFd>,
@@ -56,15 +57,11 @@ impl Switch for Direct {
         end: NamespaceEnd<'_>,
     ) -> Result<Option<String>, SwitchError> {
         match (end.part, self.near) {
-            (Part::Peer, near) => {
-                let NamespaceEnd { pid, mac, .. } = end;
-                let peer = PeerEnd { pid, interface: end.interface.to_owned(), mac };
-                if let NearEnd::Guest { queues } = near {
-                    self.give_tap(site, &peer, queues)?;
-                }
-                self.peer = Some(peer);
+            (Part::Peer, NearEnd::Guest { queues }) => {
+                self.pair.connect(site, &end)?;
+                self.give_tap(site, &end, queues)?;
             }
-            (Part::Second, NearEnd::Second) => self.wire(site, &end)?,
+            (_, NearEnd::Second) => self.pair.connect(site, &end)?,
             // It has no part in it: a wire that leads nowhere, as every endpoint has an interface.
             (Part::Second, NearEnd::Guest { .. }) => {
                 let port = ports::veth(site, &end)?;
@@ -84,11 +81,11 @@ impl Switch for Direct {
         if queues.is_empty() {
             return Err(not_in_force("this lab was brought up for a baseline".to_owned()));
         }
-        Ok(Wire { name: TAP.to_owned(), backend: Backend::Tap(queues), beside: None })
+        Ok(Wire::without_port(TAP.to_owned(), Backend::Tap(queues)))
     }
 
     fn verify(&mut self, _: &mut Site<'_>, _: &str) -> Result<String, SwitchError> {
-        let peer = self.peer.as_ref().ok_or_else(|| not_in_force("there is no peer".to_owned()))?;
+        let peer = self.pair.peer()?;
         let namespace = NamespaceRef::Pid(peer.pid);
         let link = Socket::open_in(namespace)?.link_by_name(&peer.interface)?;
         // The tap has a carrier as long as somebody reads it.
@@ -105,39 +102,60 @@ impl Switch for Direct {
     }
 }
 
-impl Direct {
-    /// A veth pair between the two namespaces.
-    fn wire(&self, site: &mut Site<'_>, second: &NamespaceEnd<'_>) -> Result<(), SwitchError> {
-        let peer = self.peer.as_ref().ok_or_else(|| not_in_force("the peer comes first".into()))?;
-        let end = VethEnd {
+/// A veth pair from the peer's namespace to the second, made when both are known.
+#[derive(Debug, Default)]
+pub(super) struct Pair {
+    peer: Option<PeerEnd>,
+}
+
+impl Pair {
+    fn peer(&self) -> Result<&PeerEnd, SwitchError> {
+        self.peer.as_ref().ok_or_else(|| not_in_force("the peer comes first".to_owned()))
+    }
+
+    /// Remembers the peer, and wires the second to it.
+    pub fn connect(
+        &mut self,
+        site: &mut Site<'_>,
+        end: &NamespaceEnd<'_>,
+    ) -> Result<(), SwitchError> {
+        if end.part == Part::Peer {
+            let NamespaceEnd { pid, mac, .. } = *end;
+            self.peer = Some(PeerEnd { pid, interface: end.interface.to_owned(), mac });
+            return Ok(());
+        }
+        let peer = self.peer()?;
+        let there = VethEnd {
             name: &peer.interface,
             mac: Some(peer.mac),
             mtu: Some(site.mtu),
             namespace: Some(NamespaceRef::Pid(peer.pid)),
         };
-        site.socket.create_veth(&end, &ports::far(site, second))?;
+        site.socket.create_veth(&there, &ports::far(site, end))?;
         // The peer has a carrier when the other end is up.
-        let mut there = Socket::open_in(second.namespace())?;
-        let index = there.link_by_name(second.interface)?.index;
+        let mut there = Socket::open_in(end.namespace())?;
+        let index = there.link_by_name(end.interface)?.index;
         Ok(there.set_up(index)?)
     }
+}
 
+impl Direct {
     /// Makes the tap and moves its interface to the peer.
     fn give_tap(
         &mut self,
         site: &mut Site<'_>,
-        peer: &PeerEnd,
+        peer: &NamespaceEnd<'_>,
         queues: u16,
     ) -> Result<(), SwitchError> {
         let tap = Tap::create(TAP, queues)?;
         let index = site.socket.link_by_name(TAP)?.index;
         site.socket.set_mac(index, peer.mac)?;
         site.socket.set_mtu(index, site.mtu)?;
-        let namespace = NamespaceRef::Pid(peer.pid);
+        let namespace = peer.namespace();
         site.socket.move_to(index, namespace)?;
         let mut there = Socket::open_in(namespace)?;
         let index = there.link_by_name(TAP)?.index;
-        there.rename(index, &peer.interface)?;
+        there.rename(index, peer.interface)?;
         self.queues = tap.queues;
         Ok(())
     }

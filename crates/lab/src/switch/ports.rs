@@ -29,7 +29,7 @@ pub(super) fn far<'a>(site: &Site<'_>, end: &NamespaceEnd<'a>) -> VethEnd<'a> {
 /// A tap for a guest, down. It goes with its last descriptor.
 pub(super) fn tap(guest: &GuestEnd<'_>) -> Result<Wire, SwitchError> {
     let Tap { name, queues } = Tap::create(&format!("tap{}", guest.number), guest.queues)?;
-    Ok(Wire { name, backend: Backend::Tap(queues), beside: None })
+    Ok(Wire::of_port(name, Backend::Tap(queues)))
 }
 
 /// An interface made fit for a port: its index.

@@ -1,18 +1,42 @@
 //! The host's end of a guest's wire, as it is handed to QEMU.
 
+use std::ops::RangeInclusive;
 use std::os::fd::OwnedFd;
 
 use nix::unistd::Pid;
+use vioperf_netlink::Socket;
+
+use crate::namespace::Process;
 
 /// The host's end of a guest's NIC.
 #[derive(Debug)]
 pub struct Wire {
-    /// Name of its interface in the sandbox's network namespace; where it has none, what it is called.
+    /// Name of its interface; where it has none, what it is called.
     pub name: String,
+    /// The same where it is a port in the sandbox's network namespace: what is sent there goes to the
+    /// guest.
+    pub port: Option<String>,
     /// What QEMU is given.
     pub backend: Backend,
     /// A process whose network namespace QEMU has to be in; none leaves it in the sandbox's.
     pub beside: Option<Pid>,
+    /// The ports that the guest's ends of connections must be on, where the backend forwards no others.
+    pub ports: Option<RangeInclusive<u16>>,
+    /// What goes when the guest does.
+    pub held: Held,
+}
+
+impl Wire {
+    /// One whose interface is a port of the sandbox's network namespace and goes with QEMU.
+    pub(super) fn of_port(name: String, backend: Backend) -> Self {
+        let (port, held) = (Some(name.clone()), Held::default());
+        Self { name, port, backend, beside: None, ports: None, held }
+    }
+
+    /// One that is no such port.
+    pub(super) fn without_port(name: String, backend: Backend) -> Self {
+        Self { port: None, ..Self::of_port(name, backend) }
+    }
 }
 
 /// What moves a NIC's frames on QEMU's side (`-netdev`).
@@ -20,6 +44,8 @@ pub struct Wire {
 pub enum Backend {
     /// Descriptors of a tap or macvtap, one a queue.
     Tap(Vec<OwnedFd>),
+    /// A connected stream socket; each frame follows its length.
+    Stream(OwnedFd),
 }
 
 impl Backend {
@@ -28,6 +54,7 @@ impl Backend {
     pub fn netdev(&self) -> &'static str {
         match self {
             Self::Tap(_) => "tap",
+            Self::Stream(_) => "stream",
         }
     }
 
@@ -35,6 +62,37 @@ impl Backend {
     pub(crate) fn descriptors(&self) -> &[OwnedFd] {
         match self {
             Self::Tap(queues) => queues,
+            Self::Stream(socket) => std::slice::from_ref(socket),
+        }
+    }
+}
+
+/// What goes when the guest does: QEMU's end does not take it along by itself.
+#[derive(Debug, Default)]
+pub struct Held {
+    /// Processes that serve this guest alone, with what they are called in reports.
+    pub(crate) processes: Vec<(&'static str, Process)>,
+    /// Interfaces of the sandbox's network namespace.
+    links: Vec<String>,
+}
+
+impl Held {
+    pub(super) fn of_link(name: String) -> Self {
+        Self { processes: Vec::new(), links: vec![name] }
+    }
+
+    pub(super) fn of_process(name: &'static str, process: Process) -> Self {
+        Self { processes: vec![(name, process)], links: Vec::new() }
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.processes.clear();
+        // Without a socket, or where the link is gone already, the namespace takes what is left.
+        let Ok(mut socket) = Socket::open() else { return };
+        for name in &self.links {
+            let _ = socket.link_by_name(name).and_then(|link| socket.delete(link.index));
         }
     }
 }

@@ -105,6 +105,7 @@ pub fn configure(channel: &mut UnixStream, mac: &str) -> Result<InterfaceFacts, 
         prefix_length: 24,
         mtu: 1500,
         offloads: [].into(),
+        ports: None,
         timeout: TimeSpan::from_millis(30_000),
     };
     match ask(channel, &Request::ConfigureInterface(config))? {

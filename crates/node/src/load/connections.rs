@@ -1,6 +1,6 @@
 //! Opening the connections of a load, each step bounded in time.
 
-use std::io;
+use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::Arc;
@@ -17,6 +17,9 @@ use nix::sys::socket::{
 
 use super::socket_options::SocketOptions;
 use super::{LoadControl, LoadError};
+
+/// What a connection begins with where that is wanted.
+const GREETING: u8 = b'.';
 
 /// Connects all streams to a receiver.
 pub(super) fn connect_all(
@@ -37,7 +40,13 @@ pub(super) fn connect_all(
             source,
         })?;
         options.verify_connected(socket.as_fd())?;
-        connected.push(TcpStream::from(socket));
+        let mut stream = TcpStream::from(socket);
+        if options.greets {
+            // A connection that was just made has room for a byte.
+            let said = stream.write_all(&[GREETING]);
+            said.map_err(|source| LoadError::Connect { peer, number, streams, source })?;
+        }
+        connected.push(stream);
     }
     Ok(connected)
 }
@@ -96,6 +105,7 @@ impl Accepting {
     pub(super) fn start(
         listener: TcpListener,
         streams: usize,
+        greets: bool,
         control: &Arc<LoadControl>,
     ) -> Result<Self, LoadError> {
         let (sender, accepted) = channel();
@@ -104,7 +114,7 @@ impl Accepting {
             .name("accept".to_owned())
             .spawn(move || {
                 // Nobody listens any more when the load was dropped meanwhile: that is fine.
-                let _ = sender.send(accept_all(&listener, streams, &told, ACCEPT_WITHIN));
+                let _ = sender.send(accept_all(&listener, streams, greets, &told, ACCEPT_WITHIN));
             })
             .map_err(LoadError::system("create a thread"))?;
         Ok(Self { thread: Some(thread), accepted, streams, control: control.clone() })
@@ -140,6 +150,7 @@ impl Drop for Accepting {
 fn accept_all(
     listener: &TcpListener,
     streams: usize,
+    greets: bool,
     control: &LoadControl,
     within: Duration,
 ) -> Result<Vec<TcpStream>, LoadError> {
@@ -159,6 +170,9 @@ fn accept_all(
         match listener.accept() {
             Ok((stream, peer)) => {
                 if same_host(*first_peer.get_or_insert(peer.ip()), peer.ip()) {
+                    if greets {
+                        hear_greeting(&stream, control, deadline).map_err(failed)?;
+                    }
                     accepted.push(stream);
                     control.note_arrived(accepted.len());
                 }
@@ -175,6 +189,22 @@ fn accept_all(
         }
     }
     Ok(accepted)
+}
+
+/// Reads the byte that a connection begins with.
+fn hear_greeting(
+    mut stream: &TcpStream,
+    control: &LoadControl,
+    deadline: Instant,
+) -> io::Result<()> {
+    let mut fds = [
+        PollFd::new(stream.as_fd(), PollFlags::POLLIN),
+        PollFd::new(control.wake(), PollFlags::POLLIN),
+    ];
+    if !poll_until(&mut fds, deadline)? || control.stopping() {
+        return Err(io::Error::new(io::ErrorKind::TimedOut, "it says nothing"));
+    }
+    stream.read_exact(&mut [0])
 }
 
 /// Makes that closing the connection resets it: what is still buffered is thrown away.
@@ -240,9 +270,23 @@ mod tests {
         let control = LoadControl::new(1).unwrap();
         let sources = [[127, 0, 0, 1], [127, 0, 0, 2], [127, 0, 0, 1]];
         let _open = sources.map(|source| connect_from(source, port));
-        let accepted = accept_all(&listener, 2, &control, Duration::from_secs(5)).unwrap();
+        let accepted = accept_all(&listener, 2, false, &control, Duration::from_secs(5)).unwrap();
         let peers = accepted.iter().map(|stream| stream.peer_addr().unwrap().ip().to_string());
         assert_eq!(peers.collect::<Vec<_>>(), ["127.0.0.1", "127.0.0.1"]);
+    }
+
+    #[test]
+    fn a_greeting_is_heard_and_is_no_payload() {
+        let greeting = plain().with_greeting(true);
+        let (listener, port) = listen("127.0.0.1".parse().unwrap(), 1, &greeting).unwrap();
+        let control = LoadControl::new(1).unwrap();
+        let peer = SocketAddr::from(([127, 0, 0, 1], port));
+        let mut sent = connect_all(peer, 1, &greeting, Duration::from_secs(5)).unwrap();
+        sent[0].write_all(b"payload").unwrap();
+        let mut got = accept_all(&listener, 1, true, &control, Duration::from_secs(5)).unwrap();
+        let mut bytes = [0; 7];
+        got[0].read_exact(&mut bytes).unwrap();
+        assert_eq!(&bytes, b"payload");
     }
 
     #[test]
@@ -250,7 +294,8 @@ mod tests {
         let (listener, port) = listen("127.0.0.1".parse().unwrap(), 2, &plain()).unwrap();
         let control = LoadControl::new(1).unwrap();
         let _open = connect_from([127, 0, 0, 1], port);
-        let error = accept_all(&listener, 2, &control, Duration::from_millis(50)).unwrap_err();
+        let error =
+            accept_all(&listener, 2, false, &control, Duration::from_millis(50)).unwrap_err();
         assert!(error.to_string().contains("1 of 2 connections"), "{error}");
     }
 }

@@ -80,12 +80,16 @@ enum Stage {
 }
 
 impl RequestResponse {
-    pub(crate) fn prepare(role: &Role, workload: &Workload) -> Result<Self, LoadError> {
+    pub(crate) fn prepare(
+        role: &Role,
+        workload: &Workload,
+        greets: bool,
+    ) -> Result<Self, LoadError> {
         let options = Arc::new(Options::of(workload)?);
         let threads = Threads::of(role, workload)?;
         allow_open_files(options.streams);
         let control = Arc::new(LoadControl::new(options.streams)?.counting_transactions());
-        let socket_options = SocketOptions::of(workload).without_delay();
+        let socket_options = SocketOptions::of(workload).without_delay().with_greeting(greets);
         let (streams, sockets) = (options.streams, &socket_options);
         let (asks, port, stage) = match (*role, options.transport) {
             (Role::Sender { peer }, Transport::Tcp) => {
@@ -98,7 +102,7 @@ impl RequestResponse {
             }
             (Role::Receiver { bind }, Transport::Tcp) => {
                 let (listener, port) = listen(bind, streams, sockets)?;
-                let accepting = Accepting::start(listener, streams, &control)?;
+                let accepting = Accepting::start(listener, streams, greets, &control)?;
                 (false, Some(port), Stage::Accepting(accepting))
             }
             (Role::Receiver { bind }, Transport::Udp) => {

@@ -23,6 +23,8 @@ const SEGMENT_OPTIONS: u32 = 12;
 /// What every socket of a load gets.
 #[derive(Debug, Clone)]
 pub(in crate::load) struct SocketOptions {
+    /// A connection begins with a byte that is no payload.
+    pub(in crate::load) greets: bool,
     buffer: Option<ByteSize>,
     dscp: Option<u8>,
     busy_poll_us: Option<libc::c_int>,
@@ -37,6 +39,7 @@ impl SocketOptions {
     pub(in crate::load) fn of(workload: &Workload) -> Self {
         let busy_poll = workload.busy_poll.map(|time| time.as_duration().as_micros());
         Self {
+            greets: false,
             buffer: workload.socket_buffer,
             dscp: workload.dscp,
             busy_poll_us: busy_poll.map(|us| libc::c_int::try_from(us).unwrap_or(libc::c_int::MAX)),
@@ -45,6 +48,11 @@ impl SocketOptions {
             nodelay: workload.nodelay,
             pacing: workload.pacing.map(|rate| rate.as_bits_per_second() / 8),
         }
+    }
+
+    /// Whether a connection begins with a byte that is no payload.
+    pub(in crate::load) fn with_greeting(self, greets: bool) -> Self {
+        Self { greets, ..self }
     }
 
     /// Requests and responses do not wait for more to send, unless that is asked for.

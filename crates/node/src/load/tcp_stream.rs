@@ -71,7 +71,11 @@ enum Stage {
 }
 
 impl TcpStreams {
-    pub(crate) fn prepare(role: &Role, workload: &Workload) -> Result<Self, LoadError> {
+    pub(crate) fn prepare(
+        role: &Role,
+        workload: &Workload,
+        greets: bool,
+    ) -> Result<Self, LoadError> {
         let streams = usize::from(workload.streams);
         if streams == 0 {
             return Err(parameter("streams", &0, "at least 1 is needed"));
@@ -80,7 +84,7 @@ impl TcpStreams {
         allow_open_files(streams);
         let threads = Threads::of(role, workload)?;
         let control = Arc::new(LoadControl::new(streams.min(threads.count()))?);
-        let options = SocketOptions::of(workload);
+        let options = SocketOptions::of(workload).with_greeting(greets);
         let (way, port, stage) = match *role {
             Role::Sender { peer } => {
                 let way = workload.send.unwrap_or(SendWay::Copy);
@@ -94,7 +98,7 @@ impl TcpStreams {
             Role::Receiver { bind } => {
                 let way = workload.receive.unwrap_or(ReceiveWay::Copy);
                 let (listener, port) = listen(bind, streams, &options)?;
-                let accepting = Accepting::start(listener, streams, &control)?;
+                let accepting = Accepting::start(listener, streams, greets, &control)?;
                 (Way::In(way), Some(port), Stage::Accepting(accepting))
             }
             Role::Observer => return Err(parameter("role", &"observer", "it moves no payload")),

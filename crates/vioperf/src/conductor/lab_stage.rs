@@ -98,7 +98,7 @@ struct StandingGuest {
 
 impl StandingGuest {
     fn reused(&self) -> GuestSetup {
-        let port = Some(self.guest.wire().to_owned());
+        let port = self.guest.port().map(str::to_owned);
         GuestSetup { origin: GuestOrigin::Reused, ready_ms: None, path: None, port }
     }
 }
@@ -214,6 +214,8 @@ fn nodes<'a>(standing: &'a mut Standing, cell: &Cell, is_emulated: bool) -> Node
     let near = match &mut standing.guest {
         Some(StandingGuest { endpoint, guest, .. }) if !cell.is_baseline() => {
             processes.push(watched("qemu", guest.qemu_pid().as_raw()));
+            let serving = guest.processes();
+            processes.extend(serving.iter().map(|(label, pid)| watched(label, pid.as_raw())));
             watched_guest = Some(WatchedGuest { guest, is_emulated });
             endpoint
         }
@@ -357,6 +359,7 @@ impl LabStage<'_> {
             prefix_length: addresses::prefix_length(cell.ip),
             mtu,
             offloads: order.guest.offloads.clone(),
+            ports: guest.ports().map(|ports| (*ports.start(), *ports.end())),
             timeout: time_span(timeout),
         };
         let driver_options = factory.driver_options.clone();
@@ -386,9 +389,11 @@ impl LabStage<'_> {
             return Err(Failed { reason, console_tail, interrupted: false });
         }
         let ready_ms = Some(milliseconds(started.elapsed()));
-        let (path, port) = (Some(guest.path()), Some(guest.wire().to_owned()));
+        let (path, port) = (Some(guest.path()), guest.port().map(str::to_owned));
         let setup = GuestSetup { origin, ready_ms, path, port };
-        let endpoint = Endpoint { place: Place::Guest, link, addresses: nic.addresses, interface };
+        let (place, addresses) = (Place::Guest, nic.addresses);
+        let greets = guest.ports().is_some();
+        let endpoint = Endpoint { place, link, addresses, interface, greets };
         Ok((StandingGuest { endpoint, guest, built_for: cell.clone() }, setup))
     }
 }
@@ -458,10 +463,11 @@ pub fn bring_up(
             prefix_length: addresses::prefix_length(cell.ip),
             mtu: cell.mtu,
             offloads: BTreeMap::new(),
+            ports: None,
             timeout: time_span(NODE_START),
         })?;
         let addresses = [vec![address], further_addresses].concat();
-        Ok::<_, anyhow::Error>(Endpoint { place, link, addresses, interface })
+        Ok::<_, anyhow::Error>(Endpoint { place, link, addresses, interface, greets: false })
     };
     let (peer, second) = (addresses::peer(cell.ip), addresses::second(cell.ip));
     let peer = endpoint(Place::Peer, &lab.peer.channel, peer, Owner::Peer)?;

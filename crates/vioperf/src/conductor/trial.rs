@@ -29,13 +29,16 @@ pub struct Endpoint {
     pub addresses: Vec<IpAddr>,
     /// Its interface under test, as it really is.
     pub interface: InterfaceFacts,
+    /// Its connections are ended by something in between, and begin with a byte for that.
+    pub greets: bool,
 }
 
 impl Endpoint {
     fn side(&mut self) -> Side<'_> {
         // What runs on the host the observer counts.
         let counts_hardware = self.place == Place::Guest;
-        Side { counts_hardware, addresses: self.addresses.clone(), ..Side::of(&mut self.link) }
+        let (addresses, greets) = (self.addresses.clone(), self.greets);
+        Side { counts_hardware, addresses, greets, ..Side::of(&mut self.link) }
     }
 }
 
@@ -167,6 +170,8 @@ pub struct Side<'a> {
     pub burn: Option<Ratio>,
     /// Whether it counts what the processors of its machine do.
     pub counts_hardware: bool,
+    /// As [`Endpoint::greets`].
+    pub greets: bool,
 }
 
 impl<'a> Side<'a> {
@@ -176,7 +181,7 @@ impl<'a> Side<'a> {
     }
 
     fn of(link: &'a mut NodeLink) -> Self {
-        Self { link, addresses: Vec::new(), burn: None, counts_hardware: false }
+        Self { link, addresses: Vec::new(), burn: None, counts_hardware: false, greets: false }
     }
 
     fn address(&self) -> IpAddr {
@@ -213,6 +218,7 @@ pub fn prepare<'a>(
             let ((sender, sent), (receiver, received)) =
                 if *way == Direction::FromGuest { (near, peer) } else { (peer, near) };
             let spread = Spread {
+                greets: sender.greets || receiver.greets,
                 sources: sender.wanted(load.source_addresses),
                 destinations: receiver.wanted(load.destination_addresses),
             };

@@ -100,6 +100,7 @@ mod tests {
     fn flows_use_every_combination_in_turn() {
         let address = |text: &str| text.parse::<IpAddr>().unwrap();
         let spread = Spread {
+            greets: false,
             sources: vec![address("10.0.0.1"), address("10.0.0.2")],
             destinations: vec![address("10.0.1.1"), address("10.0.1.2"), address("10.0.1.3")],
         };
