@@ -74,7 +74,7 @@ fn observe(channel: &mut UnixStream) -> Result<(NodeReport, Duration)> {
     ask(channel, &Request::Stop)?;
     let took = began.elapsed();
     match ask(channel, &Request::Collect { from_sample: 0 })? {
-        Response::Report { report, .. } => Ok((report, took)),
+        Response::Report { report, .. } => Ok((*report, took)),
         other => bail!("`vioperf node` answered out of turn: {other:?}"),
     }
 }

@@ -310,7 +310,7 @@ impl MachineReading {
     }
 }
 
-/// Of all nodes there together.
+/// Of all nodes there together, while something moved: the counters of layers are read when nothing does.
 fn sampler(trial: &TrialRecord, who: &str, nodes: &[Place]) -> Reading {
     let nodes = trial.parties.iter().filter(|party| nodes.contains(&party.place));
     let shares = nodes.map(|party| {
@@ -318,6 +318,7 @@ fn sampler(trial: &TrialRecord, who: &str, nodes: &[Place]) -> Reading {
         if cpu_ns == 0 {
             return Err("what sampling cost is not in the record".into());
         }
+        let cpu_ns = cpu_ns.saturating_sub(party.report.layers_cpu_ns);
         Ok(percent(cpu_ns as f64 / 1e9, Span::of(party)?.seconds))
     });
     let shares: Vec<f64> = shares.collect::<Result<_, Absent>>()?;

@@ -185,9 +185,12 @@ pub struct NodeReport {
     pub further_loads: Vec<LoadOutcome>,
     /// CPU time that the node itself used from start to stop, user and system, in nanoseconds.
     pub node_cpu_ns: u64,
-    /// The part of it that reading the samples took, in nanoseconds.
+    /// The part of it that reading samples and layers took, in nanoseconds.
     #[serde(default)]
     pub sampler_cpu_ns: u64,
+    /// Of that, what the layers took: before anything moved, and when all had ended.
+    #[serde(default)]
+    pub layers_cpu_ns: u64,
 }
 
 impl NodeReport {

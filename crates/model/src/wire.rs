@@ -135,7 +135,7 @@ pub enum Response {
     /// Answer to [`Request::Collect`].
     Report {
         /// The report, its samples cut to at most [`SAMPLES_PER_REPORT`].
-        report: NodeReport,
+        report: Box<NodeReport>,
         /// Index to ask for next, if there are more samples.
         next_sample: Option<usize>,
     },

@@ -213,7 +213,7 @@ impl<M: Machine> Node<'_, M> {
         match &mut self.stage {
             Stage::Finished(finished) => {
                 let (report, next_sample) = finished.page(from_sample, samples_at_most);
-                Response::Report { report, next_sample }
+                Response::Report { report: Box::new(report), next_sample }
             }
             Stage::Running(_) => failed("the load is still running: send Stop first"),
             Stage::Idle | Stage::Prepared(_) => {

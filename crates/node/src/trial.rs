@@ -147,7 +147,8 @@ impl Running {
         });
         let (load, further_loads) = (outcomes.next(), outcomes.collect());
         drop(self.burner.take());
-        let Sampled { samples, layers, packet_filter, absent, cpu_ns } = self.sampler.stop();
+        let Sampled { samples, layers, packet_filter, absent, cpu_ns, layers_cpu_ns } =
+            self.sampler.stop();
         let report = NodeReport {
             ticks_per_second: ticks_per_second(),
             samples,
@@ -158,6 +159,7 @@ impl Running {
             further_loads,
             node_cpu_ns: process_cpu_ns().saturating_sub(self.cpu_ns_at_start),
             sampler_cpu_ns: cpu_ns,
+            layers_cpu_ns,
         };
         Finished { report, loads: self.loads }
     }
@@ -189,6 +191,7 @@ impl Finished {
             further_loads: self.report.further_loads.clone(),
             node_cpu_ns: self.report.node_cpu_ns,
             sampler_cpu_ns: self.report.sampler_cpu_ns,
+            layers_cpu_ns: self.report.layers_cpu_ns,
         };
         (report, (to < all.len()).then_some(to))
     }

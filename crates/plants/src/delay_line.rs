@@ -40,16 +40,21 @@ pub struct DelayLine {
 
 impl DelayLine {
     /// Hands frames on from each of two taps to the other, so much later; one of `one_lost_of` is lost,
-    /// none where that is 0.
+    /// none where that is 0. Between two looks it stands still for `pause`.
     ///
     /// # Errors
     /// Where no thread can be had.
-    pub fn start(ends: [File; 2], delay: Duration, one_lost_of: u32) -> Result<Self> {
+    pub fn start(
+        ends: [File; 2],
+        delay: Duration,
+        one_lost_of: u32,
+        pause: Duration,
+    ) -> Result<Self> {
         let is_over = Arc::new(AtomicBool::new(false));
         let ends_when = Arc::clone(&is_over);
         let thread = std::thread::Builder::new()
             .name("delay-line".into())
-            .spawn(move || hand_on(&ends, delay, one_lost_of, &ends_when))
+            .spawn(move || hand_on(&ends, [delay, pause], one_lost_of, &ends_when))
             .context("cannot start the delay line's thread")?;
         Ok(Self { is_over, thread: Some(thread) })
     }
@@ -91,11 +96,17 @@ pub fn tap(name: &str) -> Result<File> {
 /// Frames under way, the earliest first.
 type Waiting = VecDeque<(Instant, Vec<u8>)>;
 
-fn hand_on(ends: &[File; 2], delay: Duration, one_lost_of: u32, is_over: &AtomicBool) {
+fn hand_on(
+    ends: &[File; 2],
+    [delay, pause]: [Duration; 2],
+    one_lost_of: u32,
+    is_over: &AtomicBool,
+) {
     let mut chance = Chance { one_of: one_lost_of, state: 0x9e37_79b9 };
     let mut waiting: [Waiting; 2] = Default::default();
     let mut frame = vec![0; LARGEST_FRAME];
     while !is_over.load(Ordering::Relaxed) {
+        std::thread::sleep(pause);
         let now = Instant::now();
         let next = waiting.iter().filter_map(|way| Some(way.front()?.0)).min();
         let patience = next.map_or(LOOK, |due| due.saturating_duration_since(now)).min(LOOK);

@@ -28,6 +28,11 @@ pub enum Middle {
     Wire,
     /// A router, which neither end can look into. Its interfaces are `client` and `server`.
     Router,
+    /// Each end's interface is a tap; who reads both stands still for so long between two looks.
+    Taps {
+        /// How long.
+        pause: Duration,
+    },
     /// A wire on which every frame takes so long, and one of so many is lost (none where 0).
     Slow {
         /// How long it takes each way.
@@ -85,6 +90,10 @@ impl Testbed {
                 address(&testbed.client, WIRE, CLIENT, ONE_NETWORK)?;
                 address(&testbed.server, WIRE, SERVER, ONE_NETWORK)?;
             }
+            Middle::Taps { pause } => {
+                let line = testbed.with_taps(pause)?;
+                testbed.kept.push(Box::new(line));
+            }
             Middle::Router => testbed.middle = Some(testbed.with_router()?),
             Middle::Slow { delay, one_lost_of } => {
                 let (middle, line) = testbed.with_delay(delay, one_lost_of)?;
@@ -110,6 +119,16 @@ impl Testbed {
         Ok(router)
     }
 
+    fn with_taps(&self, pause: Duration) -> Result<DelayLine> {
+        let mut taps = Vec::new();
+        for (end, own) in [(&self.client, CLIENT), (&self.server, SERVER)] {
+            taps.push(end.inside(|| tap(WIRE))?);
+            address(end, WIRE, own, ONE_NETWORK)?;
+        }
+        let taps = <[File; 2]>::try_from(taps).ok().context("two taps were to be made")?;
+        DelayLine::start(taps, Duration::ZERO, 0, pause)
+    }
+
     fn with_delay(&self, delay: Duration, one_lost_of: u32) -> Result<(Namespace, DelayLine)> {
         let middle = Namespace::new()?;
         let mut taps = Vec::new();
@@ -130,7 +149,7 @@ impl Testbed {
             socket.set_up(bridge)?;
         }
         let taps = <[File; 2]>::try_from(taps).ok().context("two taps were to be made")?;
-        Ok((middle, DelayLine::start(taps, delay, one_lost_of)?))
+        Ok((middle, DelayLine::start(taps, delay, one_lost_of, Duration::ZERO)?))
     }
 
     /// One of the machines.

@@ -48,7 +48,8 @@ fn trial() -> TrialRecord {
     let mut host = party_with_samples(Vec::new());
     host.report.layers = vec![before, after];
     host.place = Place::Host;
-    host.report.sampler_cpu_ns = 20_000_000;
+    host.report.sampler_cpu_ns = 50_000_000;
+    host.report.layers_cpu_ns = 30_000_000;
     host.report.absent.insert("layers.conntrack".into(), "no such file".into());
     trial.parties = vec![host];
     trial

@@ -76,7 +76,8 @@ pub struct MachineLayers {
     pub cpu_stalled_percent: Metric,
     /// What its processors did for each packet.
     pub processors: ProcessorWork,
-    /// What taking samples cost, of all nodes there together; 100 is one core.
+    /// What taking samples cost while the load ran, of all nodes there together; 100 is one core. What the
+    /// layers took before and after it is not in it.
     pub sampler_percent_of_core: Metric,
 }
 

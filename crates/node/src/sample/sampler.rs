@@ -27,12 +27,28 @@ pub(crate) struct Sampled {
     pub(crate) absent: BTreeMap<String, String>,
     /// CPU time that it took.
     pub(crate) cpu_ns: u64,
+    /// Of it, what the layers took.
+    pub(crate) layers_cpu_ns: u64,
 }
 
 /// What is read before anything moves.
 struct Began {
     layers: LayerCounters,
     sample: Sample,
+    /// CPU time that both took.
+    cpu_ns: u64,
+    /// That the layers took.
+    layers_cpu_ns: u64,
+}
+
+impl Began {
+    fn read(sources: &mut Sources, loads: &[Arc<LoadControl>]) -> Self {
+        let before = thread_cpu_ns();
+        let layers = sources.read_layers();
+        let layers_cpu_ns = thread_cpu_ns().saturating_sub(before);
+        let sample = sources.read(loads);
+        Self { layers, sample, cpu_ns: thread_cpu_ns().saturating_sub(before), layers_cpu_ns }
+    }
 }
 
 /// A running sampler; dropping it ends it.
@@ -51,9 +67,7 @@ impl Sampler {
     ) -> io::Result<Self> {
         let stop = Arc::new(StopSignal::default());
         let began = Instant::now();
-        let cpu_ns_before = thread_cpu_ns();
-        let first = Began { layers: sources.read_layers(), sample: sources.read(&loads) };
-        let first_cpu_ns = thread_cpu_ns().saturating_sub(cpu_ns_before);
+        let first = Began::read(&mut sources, &loads);
         let ticks = Ticks {
             began,
             interval: interval.as_duration(),
@@ -62,7 +76,7 @@ impl Sampler {
         };
         let thread = std::thread::Builder::new()
             .name("sampler".to_owned())
-            .spawn(move || ticks.sample(sources, &loads, first, first_cpu_ns))?;
+            .spawn(move || ticks.sample(sources, &loads, first))?;
         Ok(Self { stop, thread: Some(thread) })
     }
 
@@ -125,14 +139,8 @@ struct Ticks {
 }
 
 impl Ticks {
-    fn sample(
-        self,
-        mut sources: Sources,
-        loads: &[Arc<LoadControl>],
-        first: Began,
-        first_cpu_ns: u64,
-    ) -> Sampled {
-        let Began { layers, sample } = first;
+    fn sample(self, mut sources: Sources, loads: &[Arc<LoadControl>], first: Began) -> Sampled {
+        let Began { layers, sample, cpu_ns, layers_cpu_ns } = first;
         let mut samples = vec![sample];
         let mut deadline = self.began.checked_add(self.deadline);
         loop {
@@ -151,14 +159,17 @@ impl Ticks {
             }
             if stopped {
                 samples.push(sources.read(loads));
+                let before = thread_cpu_ns();
                 let layers = vec![layers, sources.read_layers()];
+                let now = thread_cpu_ns();
                 let (packet_filter, absent) = sources.into_rest();
                 return Sampled {
                     samples,
                     layers,
                     packet_filter,
                     absent,
-                    cpu_ns: first_cpu_ns.saturating_add(thread_cpu_ns()),
+                    cpu_ns: cpu_ns.saturating_add(now),
+                    layers_cpu_ns: layers_cpu_ns.saturating_add(now.saturating_sub(before)),
                 };
             }
             samples.push(sources.read(loads));
@@ -195,9 +206,9 @@ mod tests {
         let sampler =
             Sampler::start(sources(), vec![], millisecond(20), millisecond(60_000)).unwrap();
         std::thread::sleep(Duration::from_millis(110));
-        let Sampled { samples, layers, absent, cpu_ns, .. } = sampler.stop();
+        let Sampled { samples, layers, absent, cpu_ns, layers_cpu_ns, .. } = sampler.stop();
         assert!(absent.keys().all(|group| group.starts_with("layers.")), "{absent:?}");
-        assert!(cpu_ns > 0);
+        assert!(layers_cpu_ns > 0 && cpu_ns > layers_cpu_ns);
         assert_eq!(layers.len(), 2);
         assert!(layers[0].monotonic_ns <= times_of(&samples)[0]);
         assert!(layers[1].monotonic_ns >= times_of(&samples)[samples.len() - 1]);

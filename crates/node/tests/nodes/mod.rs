@@ -89,7 +89,7 @@ impl Node {
                 panic!("no report");
             };
             match &mut whole {
-                None => whole = Some(report),
+                None => whole = Some(*report),
                 Some(whole) => whole.samples.extend(report.samples),
             }
             from = next_sample;

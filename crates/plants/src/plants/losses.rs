@@ -6,6 +6,7 @@ use super::{CUBIC, SECOND, lossy};
 use crate::namespace::Namespace;
 use crate::plant::{Place, Plant};
 use crate::testbed::{Middle, Testbed};
+use crate::undo::MachineParameter;
 
 pub(super) const PLANTS: &[Plant] = &[
     Plant {
@@ -41,6 +42,22 @@ pub(super) const PLANTS: &[Plant] = &[
         why: "",
     },
     Plant {
+        name: "loss-without-sack",
+        about: "the same, selective acknowledgements off, TCP",
+        place: Place::Between(Middle::Router, without_sack),
+        load: &["-w=tcp-stream", CUBIC, SECOND],
+        right: &["congestion-by-loss"],
+        why: "",
+    },
+    Plant {
+        name: "connections-table-full",
+        about: "the receiver tracks connections and has room for 8, 64 flows of datagrams",
+        place: Place::Between(Middle::Wire, few_connections),
+        load: &["-w=udp-stream", "--streams=64", "--rate=1M", SECOND],
+        right: &["firewall"],
+        why: "",
+    },
+    Plant {
         name: "firewall-drops-at-random",
         about: "a rule of the receiver's own firewall drops 2 % of the datagrams",
         place: Place::Between(Middle::Wire, at_receiver),
@@ -72,6 +89,25 @@ fn in_router(testbed: &mut Testbed) -> Result<()> {
         "forward",
         "tcp dport 5210 accept; tcp sport 5210 accept; numgen random mod 100 == 0 drop",
     )
+}
+
+fn without_sack(testbed: &mut Testbed) -> Result<()> {
+    for end in [&testbed.client, &testbed.server] {
+        end.set("net.ipv4.tcp_sack", "0")?;
+    }
+    in_router(testbed)
+}
+
+/// Only datagrams of the load (1470 bytes and UDP's header) are tracked: not the words before it, nor
+/// the control channel.
+fn few_connections(testbed: &mut Testbed) -> Result<()> {
+    let rules = "table inet planted { \
+                 chain in { type filter hook prerouting priority -300; udp length 1478 accept; notrack; }; \
+                 chain out { type filter hook output priority -300; notrack; }; \
+                 chain c { type filter hook input priority 0; ct state new counter accept; }; }";
+    testbed.server.run("nft", &[rules])?;
+    testbed.keep(MachineParameter::set("net.netfilter.nf_conntrack_max", "8")?);
+    Ok(())
 }
 
 /// Rules count their packets where they are told to.

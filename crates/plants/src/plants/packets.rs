@@ -1,5 +1,7 @@
 //! Packets that are smaller, larger or more than they need to be.
 
+use std::time::Duration;
+
 use anyhow::Result;
 
 use super::{SECOND, nothing};
@@ -61,6 +63,23 @@ pub(super) const PLANTS: &[Plant] = &[
         place: Place::Between(Middle::Wire, checksums_off),
         load: &["-w=tcp-stream", SECOND],
         right: &["offload-off"],
+        why: "",
+    },
+    Plant {
+        name: "offload-of-merging-off",
+        about: "a router that cuts segments to the MTU, gro off at the receiver, TCP",
+        place: Place::Between(Middle::Router, merging_off),
+        load: &["-w=tcp-stream", SECOND],
+        right: &["offload-off"],
+        why: "",
+    },
+    Plant {
+        name: "tap-read-slowly",
+        about: "the sender's interface is a tap with a queue of 16, whose reader stands still for 20 ms at a time, \
+                datagrams at 50 Mbit/s",
+        place: Place::Between(Middle::Taps { pause: Duration::from_millis(20) }, small_queue),
+        load: &["-w=udp-stream", "--rate=50M", SECOND],
+        right: &["ring-full"],
         why: "",
     },
     Plant {
@@ -155,6 +174,15 @@ fn segments_off(testbed: &mut Testbed) -> Result<()> {
 
 fn checksums_off(testbed: &mut Testbed) -> Result<()> {
     testbed.client.tell("ethtool", &format!("-K {WIRE} tx off")).map(drop)
+}
+
+fn merging_off(testbed: &mut Testbed) -> Result<()> {
+    without_offloads(testbed.between()?)?;
+    testbed.server.tell("ethtool", &format!("-K {WIRE} gro off")).map(drop)
+}
+
+fn small_queue(testbed: &mut Testbed) -> Result<()> {
+    testbed.client.tell("ip", &format!("link set {WIRE} txqueuelen 16")).map(drop)
 }
 
 fn small_backlog(testbed: &mut Testbed) -> Result<()> {

@@ -278,7 +278,7 @@ impl NodeLink {
                 return Err(self.out_of_turn("collect"));
             };
             let report = match whole.take() {
-                None => report,
+                None => *report,
                 Some(mut earlier) => {
                     earlier.samples.extend(report.samples);
                     earlier

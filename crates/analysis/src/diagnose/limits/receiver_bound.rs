@@ -32,7 +32,7 @@ fn sockets_overflow(symptoms: &Symptoms<'_>) -> Option<Sign> {
     let receiver = &symptoms.receiver;
     let mut evidence = match &symptoms.ledger {
         Some(_) => symptoms.mostly_lost_at(&[LossPlace::ReceiverSocket])?,
-        // Joined datagrams are dropped joined, so that no ledger is kept of them.
+        // A record that lacks what a ledger takes.
         None => {
             let drops =
                 receiver.outcome()?.socket_drops.filter(|drops| *drops > 0 && symptoms.loses())?;

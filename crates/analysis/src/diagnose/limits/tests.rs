@@ -350,6 +350,23 @@ fn a_small_mtu_and_missing_offloads_are_told() {
 }
 
 #[test]
+fn packets_that_are_not_merged_are_told() {
+    let mut planted = Planted::calm(WorkloadKind::TcpStream);
+    let facts = planted.receiver().interface.as_mut().unwrap();
+    facts.offloads = [("rx-gro".to_owned(), false)].into();
+    let name = facts.name.clone();
+    assert_eq!(planted.first(), None, "they are long all the same");
+    for (sample, at) in planted.receiver().report.samples.iter_mut().zip(1..) {
+        let counters = sample.interfaces.as_mut().unwrap().get_mut(&name).unwrap();
+        (counters.rx_bytes, counters.rx_packets) = (1_514 * at * 1_000, at * 1_000);
+    }
+    let told = &planted.told()[0];
+    assert_eq!((told.0, told.1.confidence), ("offload-off", Confidence::Likely));
+    planted.receiver().interface.as_mut().unwrap().offloads = [("rx-gro".to_owned(), true)].into();
+    assert_eq!(planted.first(), None);
+}
+
+#[test]
 fn threads_that_never_sleep_are_told_of_either_end() {
     let mut planted = Planted::calm(WorkloadKind::TcpStream);
     load(planted.sender()).threads = vec![awake(20, 0), awake(96, 2)];

@@ -1,8 +1,9 @@
 //! Counters of IP, UDP and TCP of the network namespace: `/proc/net/snmp`, `/proc/net/netstat` and
 //! `/proc/net/snmp6` (proc_pid_net(5); Documentation/networking/snmp_counter.rst).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
+use std::sync::LazyLock;
 
 use super::{ReadError, parsed};
 
@@ -86,6 +87,9 @@ const WANTED: &[&str] = &[
     "Udp6MemErrors",
 ];
 
+/// The same to be looked up: a slow guest feels five hundred names compared with each of them.
+static SET: LazyLock<HashSet<&str>> = LazyLock::new(|| WANTED.iter().copied().collect());
+
 /// A counter that this kernel does not have is not in the map.
 pub(super) fn read(proc: &Path) -> Result<BTreeMap<String, u64>, ReadError> {
     let net = proc.join("thread-self/net");
@@ -127,7 +131,7 @@ fn parse_lines(text: &str) -> Result<BTreeMap<String, u64>, String> {
 }
 
 fn add(counters: &mut BTreeMap<String, u64>, name: String, value: &str) -> Result<(), String> {
-    if WANTED.contains(&name.as_str()) {
+    if SET.contains(name.as_str()) {
         let value = value.parse().map_err(|_| format!("{name} {value}"))?;
         counters.insert(name, value);
     }
