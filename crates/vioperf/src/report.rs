@@ -11,6 +11,7 @@ pub mod explain;
 pub mod history;
 pub mod html;
 pub mod json;
+mod layers;
 mod ledger;
 pub mod markdown;
 mod picture;

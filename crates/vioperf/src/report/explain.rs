@@ -4,6 +4,7 @@ use vioperf_analysis::result::{CellAnalysis, Fact, Limit};
 use vioperf_analysis::wording::{capitalised, load, three_digits};
 use vioperf_model::workload::WorkloadKind;
 
+use super::layers;
 use super::settings;
 use super::text::{clean, clip, pad, width, wrap};
 use super::values::{self, headline_with_interval};
@@ -28,6 +29,7 @@ fn story(cell: &CellAnalysis, colours: bool) -> String {
     let mut lines = strong(&heading(cell), colours);
     let Some((first, others)) = cell.limits.split_first() else {
         lines.push_str(&wrap(unknown(cell), COLUMNS, "  ", "  "));
+        lines.push_str(&by_layer(cell));
         return lines;
     };
     lines.push_str(&wrap(&format!("{}.", first.title), COLUMNS, "  ", "  "));
@@ -39,6 +41,21 @@ fn story(cell: &CellAnalysis, colours: bool) -> String {
             format!("Also {}: {} ({}).", other.confidence, uncapitalised(&other.title), other.rule);
         lines.push_str(&wrap(&sure, COLUMNS, "  ", "  "));
         lines.push_str(&facts(&other.evidence));
+    }
+    lines.push_str(&by_layer(cell));
+    lines
+}
+
+/// Where time and packets went, whatever limits.
+fn by_layer(cell: &CellAnalysis) -> String {
+    let told = layers::lines(cell);
+    if told.is_empty() {
+        return String::new();
+    }
+    let mut lines = format!("  {} (means of the trials):\n", layers::TITLE);
+    for layers::Line { place, what, value } in &told {
+        let first = format!("    {}  ", pad(place, 8, false));
+        lines.push_str(&wrap(&format!("{what}: {value}"), COLUMNS, &first, "              "));
     }
     lines
 }

@@ -355,11 +355,15 @@ fn packets_that_are_not_merged_are_told() {
     let facts = planted.receiver().interface.as_mut().unwrap();
     facts.offloads = [("rx-gro".to_owned(), false)].into();
     let name = facts.name.clone();
+    let arrive = |planted: &mut Planted, bytes: u64| {
+        for (sample, at) in planted.receiver().report.samples.iter_mut().zip(1..) {
+            let counters = sample.interfaces.as_mut().unwrap().get_mut(&name).unwrap();
+            (counters.rx_bytes, counters.rx_packets) = (bytes * at * 1_000, at * 1_000);
+        }
+    };
+    arrive(&mut planted, 30_000);
     assert_eq!(planted.first(), None, "they are long all the same");
-    for (sample, at) in planted.receiver().report.samples.iter_mut().zip(1..) {
-        let counters = sample.interfaces.as_mut().unwrap().get_mut(&name).unwrap();
-        (counters.rx_bytes, counters.rx_packets) = (1_514 * at * 1_000, at * 1_000);
-    }
+    arrive(&mut planted, 1_514);
     let told = &planted.told()[0];
     assert_eq!((told.0, told.1.confidence), ("offload-off", Confidence::Likely));
     planted.receiver().interface.as_mut().unwrap().offloads = [("rx-gro".to_owned(), true)].into();

@@ -4,6 +4,7 @@ use maud::{Markup, html};
 use vioperf_analysis::result::{CellAnalysis, Fact};
 
 use super::tables::path_name;
+use crate::report::layers;
 use crate::report::text::clean;
 use crate::report::values::{self, NO_VALUE, Workload};
 
@@ -29,7 +30,10 @@ pub fn table(workload: &Workload<'_>) -> Markup {
 
 fn fields(cell: &CellAnalysis) -> Markup {
     let Some((first, others)) = cell.limits.split_first() else {
-        return html! { td.none title="nothing that was read tells" { (NO_VALUE) } td.none { (NO_VALUE) } };
+        return html! {
+            td.none title="nothing that was read tells" { (NO_VALUE) (by_layer(cell)) }
+            td.none { (NO_VALUE) }
+        };
     };
     html! {
         td {
@@ -41,9 +45,23 @@ fn fields(cell: &CellAnalysis) -> Markup {
                     p { "Also " (other.confidence) ": " (other.title) }
                     (evidence(&other.evidence))
                 }
+                (by_layer(cell))
             }
         }
         td { (first.confidence) span.note { (values::trials_seen(first)) } }
+    }
+}
+
+/// Where time and packets went, to be opened below what limits.
+fn by_layer(cell: &CellAnalysis) -> Markup {
+    let told = layers::lines(cell);
+    html! {
+        @if !told.is_empty() {
+            details {
+                summary { (layers::TITLE) }
+                ul { @for line in &told { li { (line.place) ", " (line.what) ": " (line.value) } } }
+            }
+        }
     }
 }
 
