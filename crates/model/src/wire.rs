@@ -227,7 +227,8 @@ pub struct Prepare {
     /// by. Told with the first load only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub burn: Option<Ratio>,
-    /// The control socket of the ovs-vswitchd between the endpoints, where its ports are to be read.
+    /// The socket of the database (OVSDB) of the Open vSwitch between the endpoints, where its ports are to be
+    /// read; ovs-vswitchd's own socket is beside it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub open_vswitch: Option<PathBuf>,
     /// Whether the processors' own counters are read: those of the whole machine, so that one node of each is
@@ -413,7 +414,7 @@ mod tests {
                 sample_interval: TimeSpan::from_millis(100),
                 processes: vec![WatchedProcess { label: "qemu".into(), pid: 1 }],
                 burn: Some(Ratio::from_ppm(300_000)),
-                open_vswitch: Some("/run/vswitchd.ctl".into()),
+                open_vswitch: Some("/run/db.sock".into()),
                 counts_hardware: true,
                 deadline: TimeSpan::from_millis(1000),
             };

@@ -93,8 +93,8 @@ impl Sources {
     }
 
     /// From now on the ports of an Open vSwitch are read too.
-    pub(crate) fn watch_open_vswitch(&mut self, control: &Path) {
-        self.layers.watch_open_vswitch(control);
+    pub(crate) fn watch_open_vswitch(&mut self, database: &Path) {
+        self.layers.watch_open_vswitch(database);
     }
 
     /// From now on the processors count. `proc` is `/proc` but in tests.

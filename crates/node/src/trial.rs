@@ -51,8 +51,8 @@ impl Prepared {
         if part.role == Role::Observer {
             sources.watch_speeds(Path::new("/sys"));
         }
-        if let Some(control) = &part.open_vswitch {
-            sources.watch_open_vswitch(control);
+        if let Some(database) = &part.open_vswitch {
+            sources.watch_open_vswitch(database);
         }
         if part.counts_hardware {
             sources.count_hardware(Path::new("/proc"));

@@ -37,9 +37,9 @@ impl Layers {
         Self { proc: proc.to_owned(), processes: processes.to_vec(), open_vswitch: None }
     }
 
-    /// Reads the ports of an Open vSwitch too, by ovs-vswitchd's control socket.
-    pub(super) fn watch_open_vswitch(&mut self, control: &Path) {
-        self.open_vswitch = Some(control.to_owned());
+    /// Reads the ports of an Open vSwitch too, beside the socket of its database.
+    pub(super) fn watch_open_vswitch(&mut self, database: &Path) {
+        self.open_vswitch = Some(database.to_owned());
     }
 
     /// Reads everything, in the calling thread's network namespace.
@@ -59,8 +59,8 @@ impl Layers {
             conntrack: noting("layers.conntrack", conntrack::read(proc), absent),
             pressure: noting("layers.pressure", pressure::read(proc), absent),
             quota: noting("layers.quota", quota::read(proc, Path::new("/sys/fs/cgroup")), absent),
-            open_vswitch: self.open_vswitch.as_ref().and_then(|control| {
-                noting("layers.open_vswitch", open_vswitch::read(control), absent)
+            open_vswitch: self.open_vswitch.as_ref().and_then(|database| {
+                noting("layers.open_vswitch", open_vswitch::read(database), absent)
             }),
             hardware: None,
             kvm: None,

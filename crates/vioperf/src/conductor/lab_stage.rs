@@ -210,6 +210,7 @@ fn nodes<'a>(standing: &'a mut Standing, cell: &Cell, is_emulated: bool) -> Node
     let mut processes = vec![watched("peer", peer_pid)];
     let of_switch = standing.lab.switch_processes();
     processes.extend(of_switch.iter().map(|(label, pid)| watched(label, pid.as_raw())));
+    let open_vswitch = standing.lab.switch_database();
     let mut watched_guest = None;
     let near = match &mut standing.guest {
         Some(StandingGuest { endpoint, guest, .. }) if !cell.is_baseline() => {
@@ -225,7 +226,7 @@ fn nodes<'a>(standing: &'a mut Standing, cell: &Cell, is_emulated: bool) -> Node
         }
     };
     let (peer, host) = (&mut standing.peer, &mut standing.host);
-    Nodes { peer, near, host, burn: None, processes, open_vswitch: None, guest: watched_guest }
+    Nodes { peer, near, host, burn: None, processes, open_vswitch, guest: watched_guest }
 }
 
 impl Standing {

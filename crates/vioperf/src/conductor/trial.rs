@@ -55,7 +55,7 @@ pub struct Nodes<'a> {
     pub burn: Option<Ratio>,
     /// Processes whose threads the observer samples.
     pub processes: Vec<WatchedProcess>,
-    /// The control socket of the switch, where that is an Open vSwitch.
+    /// The socket of the switch's database, where that is an Open vSwitch.
     pub open_vswitch: Option<PathBuf>,
     /// The guest, where there is one.
     pub guest: Option<WatchedGuest<'a>>,

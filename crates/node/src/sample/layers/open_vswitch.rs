@@ -39,17 +39,33 @@ struct Answer {
     result: serde_json::Value,
 }
 
-/// `control` is ovs-vswitchd's socket (`ovs-vswitchd.PID.ctl` of one that the system started).
-pub(super) fn read(control: &Path) -> Result<OpenVswitchCounters, SwitchError> {
-    let asked = ask(control).map_err(|source| {
-        let path = control.to_owned();
-        SwitchError::Socket { path, source }
-    });
+/// `database` is the socket of the database: that of ovs-vswitchd is beside it.
+pub(super) fn read(database: &Path) -> Result<OpenVswitchCounters, SwitchError> {
+    let folder = database.parent().unwrap_or(database);
+    let failed = |path: &Path| {
+        let path = path.to_owned();
+        move |source| SwitchError::Socket { path, source }
+    };
+    let control = control_socket(folder).map_err(failed(folder))?;
+    let asked = ask(&control).map_err(failed(&control));
     let answer: Answer = serde_json::from_slice(&asked?)?;
     match answer.result.as_str() {
         Some(text) if answer.error.is_null() => parse(text).ok_or(SwitchError::Nothing),
         _ => Err(SwitchError::Refused(answer.error)),
     }
+}
+
+/// `ovs-vswitchd.PID.ctl` of one that the system started, `vswitchd.ctl` of a lab's own.
+fn control_socket(folder: &Path) -> io::Result<PathBuf> {
+    for entry in std::fs::read_dir(folder)? {
+        let path = entry?.path();
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let of_daemon = name.starts_with("ovs-vswitchd.") && name.ends_with(".ctl");
+        if of_daemon || name == "vswitchd.ctl" {
+            return Ok(path);
+        }
+    }
+    Err(io::ErrorKind::NotFound.into())
 }
 
 /// The connection stays open, so that the answer ends where it is whole.
@@ -155,11 +171,12 @@ mod tests {
         assert!(parse("lookups: hit:x\n port\n port 9\n RX packets:1").unwrap().ports.is_empty());
     }
 
-    /// Answers one question in these parts.
+    /// Answers one question in these parts; the path is that of a database which nobody asks.
     fn answering(parts: Vec<String>) -> (tempfile::TempDir, PathBuf) {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("vswitchd.ctl");
-        let listener = UnixListener::bind(&path).unwrap();
+        let path = folder.path().join("db.sock");
+        std::fs::write(folder.path().join("ovsdb-server.1.ctl"), "").unwrap();
+        let listener = UnixListener::bind(folder.path().join("ovs-vswitchd.9.ctl")).unwrap();
         std::thread::spawn(move || {
             let (mut stream, _) = listener.accept().unwrap();
             let mut request = [0; 512];
@@ -190,7 +207,10 @@ mod tests {
         assert!(read(&path).unwrap_err().to_string().contains("no such command"));
         let (_folder, path) = answering(vec!["{\"id\":0,".to_owned()]);
         assert!(matches!(read(&path), Err(SwitchError::Answer(_))));
-        let gone = read(Path::new("/none/such.ctl")).unwrap_err().to_string();
-        assert!(gone.contains("/none/such.ctl"), "{gone}");
+        let gone = read(Path::new("/none/db.sock")).unwrap_err().to_string();
+        assert!(gone.contains("/none"), "{gone}");
+        let alone = tempfile::tempdir().unwrap();
+        let silent = read(&alone.path().join("db.sock")).unwrap_err().to_string();
+        assert!(silent.contains("does ovs-vswitchd run?"), "{silent}");
     }
 }
