@@ -14,7 +14,8 @@ run: setup
 
 # Every test, those that need root, namespaces and guests included. None is skipped: what is
 # missing fails, and says so.
-test: setup
+test:
+	@scripts/setup test
 	@$(MAKE) --no-print-directory build
 	@$(VIOPERF) kernel fetch --if-needed
 	$(CARGO) test --locked --workspace --no-fail-fast -- --test-threads=1
@@ -39,7 +40,8 @@ comparisons: setup
 # Plants bottlenecks (a token bucket, loss, a small window, a slow reader ...) and looks which vioperf tells
 # first: the table of docs/diagnosis.md, in ten minutes, as root. PLANTS=tbf,clean takes some (and writes no
 # page), TRIES=5 more of each.
-bottlenecks: setup
+bottlenecks:
+	@scripts/setup test
 	@$(MAKE) --no-print-directory build
 	$(CARGO) build --locked --release --package vioperf-bench
 	@target/release/bottlenecks $(if $(TRIES),--tries $(TRIES)) $(if $(KEEP),--keep $(KEEP)) \
