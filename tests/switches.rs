@@ -59,6 +59,27 @@ fn every_switch_carries_a_load_and_is_seen_to_be_in_force() {
     }
 }
 
+/// What this kernel has not is left out with what to do; what it has carries a load.
+#[test]
+fn bridges_with_vlans_carry_a_load_or_say_what_is_missing() {
+    let world = World::new();
+    let text = scenario(&["bridge", "vlan-filtering", "bridge-per-vlan"]);
+    let text = text.replace("nic = \"virtio\"", "nic = []");
+    support::write(&world.path("here/vlan.toml"), &text);
+    let run = world.vioperf(&["run", "vlan.toml", "--seed=3", "--out=run"]).succeeded();
+    let records = fs::read_to_string(world.path("here/run/trials.jsonl")).unwrap();
+    for (name, advice) in
+        [("vlan-filtering", "CONFIG_BRIDGE_VLAN_FILTERING"), ("bridge-per-vlan", "8021q")]
+    {
+        let completed = records.lines().any(|line| {
+            line.contains(&format!("baseline/{name}/")) && line.contains("\"completed\"")
+        });
+        let left_out = run.stderr.contains(&format!("switch {name} is left out"));
+        assert!(completed != left_out, "{name}: {}", run.stderr);
+        assert!(completed || run.stderr.contains(advice), "{name}: {}", run.stderr);
+    }
+}
+
 #[test]
 fn a_switch_that_nobody_knows_is_refused_with_the_nearest() {
     let refused = vioperf(&["plan", "nic-models", "--set=testbed.switch=brigde"]);

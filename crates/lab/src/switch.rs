@@ -23,6 +23,7 @@ mod none;
 mod open_vswitch;
 mod passt;
 mod ports;
+mod vlan;
 mod wire;
 
 pub use self::backing::Backing;
@@ -32,6 +33,8 @@ pub use self::wire::{Backend, Held, Wire};
 /// Every switch.
 const TABLE: &[Row] = &[
     bridge::ROW,
+    vlan::FILTERING,
+    vlan::OWN_BRIDGE,
     none::ROW,
     open_vswitch::ROW,
     open_vswitch::USERSPACE,

@@ -22,6 +22,8 @@ pub struct SwitchRow {
 /// Every switch that vioperf knows; the first is the one where nobody says which.
 pub const SWITCHES: &[SwitchRow] = &[
     row("bridge", "a Linux bridge, the guest on a tap"),
+    row("vlan-filtering", "a Linux bridge that filters VLANs, all ports in one"),
+    row("bridge-per-vlan", "a Linux bridge of a VLAN's own, the wire to the peer tagged"),
     row("none", "no switch: the guest's tap is the peer's own interface"),
     row("openvswitch", "Open vSwitch, with the kernel's datapath where there is one"),
     row("openvswitch-userspace", "Open vSwitch with its userspace datapath"),

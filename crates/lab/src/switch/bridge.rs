@@ -16,7 +16,7 @@ pub(super) const ROW: Row = Row {
     open: |_| Box::new(Bridge::default()),
 };
 
-const NAME: &str = "vioperf0";
+pub(super) const NAME: &str = "vioperf0";
 
 /// A bridge named `vioperf0`; the name is free, the namespace is our own.
 #[derive(Debug, Default)]
@@ -73,7 +73,7 @@ impl Switch for Bridge {
 
 impl Bridge {
     /// Takes the bridge that was just created as its own and brings it up.
-    fn adopt(&mut self, site: &mut Site<'_>) -> Result<(), SwitchError> {
+    pub(super) fn adopt(&mut self, site: &mut Site<'_>) -> Result<(), SwitchError> {
         let index = site.socket.link_by_name(NAME)?.index;
         self.index = Some(index);
         ports::silence(NAME);
@@ -82,7 +82,7 @@ impl Bridge {
     }
 
     /// Makes an interface a port and brings it up.
-    fn attach(&mut self, site: &mut Site<'_>, port: &str) -> Result<(), SwitchError> {
+    pub(super) fn attach(&mut self, site: &mut Site<'_>, port: &str) -> Result<(), SwitchError> {
         if !self.ports.iter().any(|known| known == port) {
             self.ports.push(port.to_owned());
         }
