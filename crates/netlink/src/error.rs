@@ -9,7 +9,7 @@ pub type Result<T> = std::result::Result<T, NetlinkError>;
 #[derive(Debug, thiserror::Error)]
 pub enum NetlinkError {
     /// The socket itself could not be opened, written or read.
-    #[error("rtnetlink socket: {step}: {source}")]
+    #[error("netlink socket: {step}: {source}")]
     Socket {
         /// What was being done with the socket.
         step: &'static str,

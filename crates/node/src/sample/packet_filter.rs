@@ -1,5 +1,5 @@
-//! How many rules of packet filters stand on the way of packets: nftables (nfnetlink), and the tables of the
-//! older iptables that are there (ip_tables(4) has no page; `linux/netfilter_ipv4/ip_tables.h`).
+//! How many rules of packet filters stand on the way of packets: nftables by nfnetlink, and the tables of the older
+//! iptables that are there (`linux/netfilter_ipv4/ip_tables.h`).
 
 mod iptables;
 
