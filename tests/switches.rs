@@ -6,6 +6,7 @@ mod support;
 
 use std::fs;
 
+use nix::sys::signal::Signal;
 use serde_json::Value;
 use support::vioperf;
 use support::world::World;
@@ -77,6 +78,25 @@ fn bridges_with_vlans_carry_a_load_or_say_what_is_missing() {
         let left_out = run.stderr.contains(&format!("switch {name} is left out"));
         assert!(completed != left_out, "{name}: {}", run.stderr);
         assert!(completed || run.stderr.contains(advice), "{name}: {}", run.stderr);
+    }
+}
+
+/// The programs of a switch end with its lab, also when nobody is left to end them.
+#[test]
+fn a_killed_run_leaves_nothing_of_its_switch() {
+    for (switch, program) in [
+        ("openvswitch", "ovs-vswitchd"),
+        ("passt", "passt"),
+        ("macvtap-bridge", "qemu-system-x86_64"),
+    ] {
+        let world = World::new();
+        support::write(&world.path("here/switches.toml"), &scenario(&[switch]));
+        let before = world.files_beside("here/run");
+        let mut run = world.start(&["run", "switches.toml", "--seed=3", "--out=run"]);
+        run.until_some(program, |run| run.running(program));
+        run.signal(Signal::SIGKILL);
+        assert_eq!(run.ends().signal, Some(9), "{switch}");
+        assert_eq!(world.files_beside("here/run"), before, "{switch}");
     }
 }
 
