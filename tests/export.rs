@@ -30,7 +30,7 @@ fn python() -> PathBuf {
         assert!(done.status.success(), "{what}: {}", String::from_utf8_lossy(&done.stderr));
     };
     run(
-        "cannot make a Python environment: install python3-venv (`make setup`)",
+        "cannot make a Python environment: install python3-venv (`scripts/setup test`)",
         Command::new("python3").args(["-m", "venv", "--clear"]).arg(&folder),
     );
     run(

@@ -68,11 +68,10 @@ impl Inside {
                 setns(&self.namespace, CloneFlags::CLONE_NEWNET).unwrap();
                 let mut command = Command::new(program);
                 command.args(arguments).env("PATH", path).stdin(Stdio::piped());
-                let mut child = command
-                    .stdout(Stdio::piped())
-                    .stderr(Stdio::piped())
-                    .spawn()
-                    .unwrap_or_else(|error| panic!("{program}: {error}; run `make setup`"));
+                let mut child =
+                    command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap_or_else(
+                        |error| panic!("{program}: {error}; run `scripts/setup test`"),
+                    );
                 child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
                 child.wait_with_output().unwrap()
             });

@@ -47,7 +47,10 @@ impl World {
     pub fn new() -> Self {
         assert!(nix::unistd::geteuid().is_root(), "this test makes namespaces: run it as root");
         let qemu = Command::new("qemu-system-x86_64").arg("--version").output();
-        assert!(qemu.is_ok(), "this test starts guests: install qemu-system-x86 (`make setup`)");
+        assert!(
+            qemu.is_ok(),
+            "this test starts guests: install qemu-system-x86 (`scripts/setup test`)"
+        );
         let folder = tempfile::Builder::new().prefix("vioperf-test-").tempdir().unwrap();
         let world = Self { folder };
         for name in ["home", "cache/vioperf", "tmp", "here"] {

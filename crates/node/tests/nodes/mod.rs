@@ -115,7 +115,9 @@ impl Node {
         let output = self.inside(|| {
             let output = Command::new(program).args(words).env("PATH", path).output();
             output.unwrap_or_else(|error| {
-                panic!("cannot run {program}: {error}; `make setup` installs what tests need")
+                panic!(
+                    "cannot run {program}: {error}; `scripts/setup test` installs what tests need"
+                )
             })
         });
         let said = String::from_utf8_lossy(&output.stderr);
