@@ -247,11 +247,24 @@ pub fn near_ends(kind: SwitchKind) -> NearEnds {
     row(kind).near_ends
 }
 
-/// What is missing below `root` (`/`) for a lab with this switch, and with a QEMU for guests on it too.
+/// What a lab is wanted for.
+#[derive(Debug, Clone, Copy)]
+pub enum Purpose<'a> {
+    /// Baselines alone.
+    Baselines,
+    /// Guests too, run by that QEMU, where one was found.
+    Guests(Option<&'a Qemu>),
+}
+
+/// What is missing below `root` (`/`) for a lab with this switch.
 #[must_use]
-pub fn lacks(kind: SwitchKind, root: &Path, qemu: Option<&Qemu>) -> Option<Lack> {
+pub fn lacks(kind: SwitchKind, root: &Path, purpose: Purpose<'_>) -> Option<Lack> {
     let row = row(kind);
-    (row.lacks)(root).or_else(|| row.backing.lacks(root, qemu?))
+    let of_backing = || match purpose {
+        Purpose::Baselines => None,
+        Purpose::Guests(qemu) => row.backing.lacks(root, qemu),
+    };
+    (row.lacks)(root).or_else(of_backing)
 }
 
 /// The vocabulary and the table name the same switches: a test holds it.

@@ -6,7 +6,7 @@ use anyhow::anyhow;
 use vioperf_lab::kernel::ModuleTree;
 use vioperf_lab::preflight::{self, Check, Status};
 use vioperf_lab::qemu::{Qemu, QemuError};
-use vioperf_lab::switch;
+use vioperf_lab::switch::{self, Purpose};
 use vioperf_model::nic::NicModel;
 use vioperf_model::record::LeftOut;
 use vioperf_model::scenario::{Guest, Scenario, SwitchKind};
@@ -34,7 +34,7 @@ pub fn check(mut scenario: Scenario) -> Result<Ready, Failure> {
     let mut left_out = Vec::new();
     let mut ingredients = ByVariant::new();
     if scenario.factors.nic.is_empty() {
-        let problems = leave_out_switches(&mut scenario, None, &mut left_out);
+        let problems = leave_out_switches(&mut scenario, Purpose::Baselines, &mut left_out);
         return match problems.is_empty() {
             true => Ok(Ready { scenario, left_out, ingredients }),
             false => Err(cannot_run(&problems)),
@@ -49,8 +49,8 @@ pub fn check(mut scenario: Scenario) -> Result<Ready, Failure> {
     let mut qemus: ByVariant<Result<Qemu, QemuError>> =
         guests.iter().map(|(variant, guest)| (variant.clone(), find(guest))).collect();
     let mut problems = leave_out_models(&mut scenario, &qemus, &mut left_out);
-    let any_qemu = qemus.values().flatten().next();
-    problems.extend(leave_out_switches(&mut scenario, any_qemu, &mut left_out));
+    let purpose = Purpose::Guests(qemus.values().flatten().next());
+    problems.extend(leave_out_switches(&mut scenario, purpose, &mut left_out));
     let models: Vec<NicModel> = scenario.factors.nic.as_slice().to_vec();
     for (variant, guest) in guests {
         let Some(qemu) = qemus.remove(&variant) else { continue };
@@ -81,10 +81,10 @@ fn cannot_run(problems: &[String]) -> Failure {
 /// Leaves out the switches that cannot be had here, and says when none is left.
 fn leave_out_switches(
     scenario: &mut Scenario,
-    qemu: Option<&Qemu>,
+    purpose: Purpose<'_>,
     left_out: &mut Vec<LeftOut>,
 ) -> Vec<String> {
-    let lack = |kind: SwitchKind| switch::lacks(kind, Path::new("/"), qemu);
+    let lack = |kind: SwitchKind| switch::lacks(kind, Path::new("/"), purpose);
     if scenario.factors.switch.is_empty() {
         let only = scenario.testbed.switch;
         return lack(only).map(|lack| format!("switch {only}: {lack}")).into_iter().collect();

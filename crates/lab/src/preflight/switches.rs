@@ -6,14 +6,15 @@ use vioperf_model::scenario::SwitchKind;
 
 use super::Check;
 use crate::qemu::{Qemu, QemuError};
-use crate::switch::lacks;
+use crate::switch::{Purpose, lacks};
 
 /// Every switch, and what those that cannot be had want. None of them is needed by all scenarios, so
 /// what is missing is a warning.
 #[must_use]
 pub fn switches(root: &Path, qemu: &Result<Qemu, QemuError>) -> Check {
     const NAME: &str = "switches";
-    let asked = SwitchKind::all().map(|kind| (kind, lacks(kind, root, qemu.as_ref().ok())));
+    let guests = Purpose::Guests(qemu.as_ref().ok());
+    let asked = SwitchKind::all().map(|kind| (kind, lacks(kind, root, guests)));
     let (lacking, had): (Vec<_>, Vec<_>) = asked.partition(|(_, lack)| lack.is_some());
     let names = |kinds: &[(SwitchKind, _)]| {
         kinds.iter().map(|(kind, _)| kind.name()).collect::<Vec<_>>().join(", ")

@@ -19,7 +19,7 @@ pub enum Backing {
 
 impl Backing {
     /// What it needs and the machine below `root` or QEMU has not.
-    pub(super) fn lacks(self, root: &Path, qemu: &Qemu) -> Option<Lack> {
+    pub(super) fn lacks(self, root: &Path, qemu: Option<&Qemu>) -> Option<Lack> {
         let netdev = self.netdev();
         let of_machine = match self {
             Self::Tap => of_check(tun(root)),
@@ -30,6 +30,7 @@ impl Backing {
             Self::Stream => None,
         };
         of_machine.or_else(|| {
+            let qemu = qemu?;
             (!qemu.has_netdev(netdev)).then(|| {
                 let what = format!("QEMU {} has no network backend `{netdev}`", qemu.version);
                 Lack::new(what, "take a newer QEMU, or one that was built with it")

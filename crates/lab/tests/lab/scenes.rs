@@ -12,7 +12,7 @@ use nix::sys::signal::{SigSet, Signal};
 use vioperf_lab::namespace::ProcessCommand;
 use vioperf_lab::qemu::{Fault, GuestSource, Hypervisor, NicSpec, QemuVersion, Shape, Snapshot};
 use vioperf_lab::sandbox::{Entered, Sandbox, enter};
-use vioperf_lab::switch::{NearEnd, lacks};
+use vioperf_lab::switch::{NearEnd, Purpose, lacks};
 use vioperf_lab::tap::Tap;
 use vioperf_lab::{Lab, LabError, LabSpec};
 use vioperf_model::nic::NicModel;
@@ -188,7 +188,7 @@ fn tap() -> ExitCode {
 /// switch that can be had here, for either near end.
 fn twice(sandbox: &Sandbox) {
     let root = Path::new("/");
-    let had = SwitchKind::all().filter(|&kind| lacks(kind, root, None).is_none());
+    let had = SwitchKind::all().filter(|&kind| lacks(kind, root, Purpose::Baselines).is_none());
     for (kind, near) in had.flat_map(|kind| NEAR_ENDS.map(|near| (kind, near))) {
         println!("{kind} with {near:?}");
         for _ in 0..2 {
