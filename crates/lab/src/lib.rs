@@ -6,6 +6,7 @@
 //! snapshot [`Lab::start_guest`] restores guests and plugs NICs into them. What comes back is byte
 //! channels and process ids; what is said over the channels is none of this crate's business.
 
+mod attempt;
 mod bring_up;
 pub mod console;
 pub mod initramfs;

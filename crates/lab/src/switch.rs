@@ -21,6 +21,7 @@ mod lack;
 mod macvtap;
 mod none;
 mod open_vswitch;
+mod pair;
 mod passt;
 mod ports;
 mod vlan;

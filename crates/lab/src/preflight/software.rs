@@ -1,15 +1,13 @@
 //! QEMU, and the namespaces that a sandbox is made of.
 
-use std::io;
-use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Command, Stdio};
 
 use nix::errno::Errno;
-use nix::sched::{CloneFlags, unshare};
+use nix::sched::CloneFlags;
 use vioperf_model::nic::NicModel;
 
 use super::Check;
+use crate::attempt;
 use crate::qemu::{Qemu, QemuError, QemuVersion};
 use crate::sandbox::Refusal;
 
@@ -69,29 +67,8 @@ pub fn user_namespaces(
 
 /// Makes the namespaces in a child that never comes to run a program.
 pub(super) fn try_namespaces(is_root: bool) -> Result<(), Errno> {
-    const SUCCESS: Errno = Errno::ECANCELED;
-    let mut flags = CloneFlags::CLONE_NEWPID | CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWNET;
-    flags.set(CloneFlags::CLONE_NEWUSER, !is_root);
-    let mut command = Command::new("/proc/self/exe");
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    // SAFETY: between fork and exec only one system call is made, nothing is allocated or locked.
-    unsafe {
-        command.pre_exec(move || {
-            unshare(flags)?;
-            Err(io::Error::from(SUCCESS))
-        })
-    };
-    match command.spawn() {
-        // Cannot be: the closure always fails.
-        Ok(mut child) => {
-            crate::namespace::end(&mut child);
-            Ok(())
-        }
-        Err(error) => match error.raw_os_error().map(Errno::from_raw) {
-            Some(SUCCESS) => Ok(()),
-            other => Err(other.unwrap_or(Errno::EIO)),
-        },
-    }
+    let flags = CloneFlags::CLONE_NEWPID | CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWNET;
+    attempt::in_namespaces(flags, is_root, || Ok(()))
 }
 
 #[cfg(test)]

@@ -1,18 +1,14 @@
 //! What a switch asks for, and finding out whether it is there without changing anything.
 
 use std::env;
-use std::ffi::OsStr;
 use std::fmt;
-use std::io;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
 use nix::errno::Errno;
-use nix::sched::{CloneFlags, unshare};
+use nix::sched::CloneFlags;
 use vioperf_netlink::{NetlinkError, Socket};
 
-use crate::namespace::end;
+use crate::attempt;
 
 /// Something that is missing, and what to do about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,8 +51,7 @@ pub(super) fn programs(root: &Path, names: &[&str], advice: &str) -> Option<Lack
     Some(Lack::new(format!("the program {missing} was not found"), advice))
 }
 
-/// Asks the kernel for something in namespaces of a child that never comes to run a program; they and
-/// what was made there are gone with it. Only a kernel that does not know such a thing lacks it: a user
+/// Asks the kernel for something where it leaves nothing behind. Only a kernel that does not know such a thing lacks it: a user
 /// who may not make namespaces hears of that elsewhere.
 pub(super) fn kernel(
     ask: fn(&mut Socket) -> Result<(), NetlinkError>,
@@ -69,34 +64,11 @@ pub(super) fn kernel(
 }
 
 fn asked(ask: fn(&mut Socket) -> Result<(), NetlinkError>) -> Result<(), Errno> {
-    const SUCCESS: Errno = Errno::ECANCELED;
-    let mut flags = CloneFlags::CLONE_NEWNET;
-    flags.set(CloneFlags::CLONE_NEWUSER, !nix::unistd::geteuid().is_root());
-    let mut command = Command::new(OsStr::new("/proc/self/exe"));
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    let attempt = move || -> io::Result<()> {
-        unshare(flags)?;
+    let is_root = nix::unistd::geteuid().is_root();
+    attempt::in_namespaces(CloneFlags::CLONE_NEWNET, is_root, move || {
         let answer = Socket::open().and_then(|mut socket| ask(&mut socket));
-        let errno = match answer {
-            Ok(()) => SUCCESS,
-            Err(error) => error.errno().unwrap_or(Errno::EIO),
-        };
-        Err(io::Error::from(errno))
-    };
-    // SAFETY: the attempt allocates, which the C library allows after a fork; it takes no lock of ours,
-    // and whatever it says the child ends after it.
-    unsafe { command.pre_exec(attempt) };
-    match command.spawn() {
-        // Cannot be: the attempt always fails.
-        Ok(mut child) => {
-            end(&mut child);
-            Ok(())
-        }
-        Err(error) => match error.raw_os_error().map(Errno::from_raw) {
-            Some(SUCCESS) => Ok(()),
-            other => Err(other.unwrap_or(Errno::EIO)),
-        },
-    }
+        answer.map_err(|error| error.errno().unwrap_or(Errno::EIO))
+    })
 }
 
 #[cfg(test)]

@@ -113,10 +113,8 @@ impl Switch for Macvtap {
             return Ok(None);
         }
         // The second beside a guest that is alone has no part in it: its wire leads nowhere.
-        let port = ports::veth(site, &end)?;
+        let (port, index) = ports::veth_up(site, &end)?;
         self.links.push(port.clone());
-        let index = ports::prepare(site, &port)?;
-        site.socket.set_up(index)?;
         if end.part == Part::Second {
             return Ok(None);
         }

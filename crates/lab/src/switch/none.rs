@@ -5,9 +5,9 @@
 
 use std::os::fd::OwnedFd;
 
-use nix::unistd::Pid;
-use vioperf_netlink::{Mac, NamespaceRef, Socket, VethEnd};
+use vioperf_netlink::{NamespaceRef, Socket};
 
+use super::pair::Pair;
 use super::{
     Backend, Backing, GuestEnd, NamespaceEnd, NearEnd, NearEnds, Part, Row, Site, Switch,
     SwitchError, Wire, ports,
@@ -20,7 +20,7 @@ pub(super) const ROW: Row = Row {
     backing: Backing::Tap,
     near_ends: NearEnds::Either,
     open: |near| {
-        Box::new(Direct { near, pair: Pair::default(), queues: Vec::new(), parked: Vec::new() })
+        Box::new(Direct { near, pair: Pair::of(ROW.name), queues: Vec::new(), parked: Vec::new() })
     },
 };
 
@@ -37,13 +37,6 @@ struct Direct {
     queues: Vec<OwnedFd>,
     /// Ports in the sandbox that lead nowhere.
     parked: Vec<String>,
-}
-
-#[derive(Debug, Clone)]
-struct PeerEnd {
-    pid: Pid,
-    interface: String,
-    mac: Mac,
 }
 
 impl Switch for Direct {
@@ -64,10 +57,8 @@ impl Switch for Direct {
             (_, NearEnd::Second) => self.pair.connect(site, &end)?,
             // It has no part in it: a wire that leads nowhere, as every endpoint has an interface.
             (Part::Second, NearEnd::Guest { .. }) => {
-                let port = ports::veth(site, &end)?;
-                self.parked.push(port.clone());
-                let index = ports::prepare(site, &port)?;
-                site.socket.set_up(index)?;
+                let (port, _) = ports::veth_up(site, &end)?;
+                self.parked.push(port);
             }
         }
         Ok(None)
@@ -99,43 +90,6 @@ impl Switch for Direct {
     fn tear_down(&mut self, socket: &mut Socket) -> Vec<SwitchError> {
         self.queues.clear();
         ports::delete(socket, self.parked.drain(..))
-    }
-}
-
-/// A veth pair from the peer's namespace to the second, made when both are known.
-#[derive(Debug, Default)]
-pub(super) struct Pair {
-    peer: Option<PeerEnd>,
-}
-
-impl Pair {
-    fn peer(&self) -> Result<&PeerEnd, SwitchError> {
-        self.peer.as_ref().ok_or_else(|| not_in_force("the peer comes first".to_owned()))
-    }
-
-    /// Remembers the peer, and wires the second to it.
-    pub fn connect(
-        &mut self,
-        site: &mut Site<'_>,
-        end: &NamespaceEnd<'_>,
-    ) -> Result<(), SwitchError> {
-        if end.part == Part::Peer {
-            let NamespaceEnd { pid, mac, .. } = *end;
-            self.peer = Some(PeerEnd { pid, interface: end.interface.to_owned(), mac });
-            return Ok(());
-        }
-        let peer = self.peer()?;
-        let there = VethEnd {
-            name: &peer.interface,
-            mac: Some(peer.mac),
-            mtu: Some(site.mtu),
-            namespace: Some(NamespaceRef::Pid(peer.pid)),
-        };
-        site.socket.create_veth(&there, &ports::far(site, end))?;
-        // The peer has a carrier when the other end is up.
-        let mut there = Socket::open_in(end.namespace())?;
-        let index = there.link_by_name(end.interface)?.index;
-        Ok(there.set_up(index)?)
     }
 }
 

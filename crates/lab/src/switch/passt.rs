@@ -16,7 +16,7 @@ use nix::unistd::Pid;
 use vioperf_netlink::{Address, NamespaceRef, Socket};
 
 use super::lack::{self, find_program};
-use super::none::Pair;
+use super::pair::Pair;
 use super::{
     Backend, Backing, GuestEnd, Held, NamespaceEnd, NearEnds, Part, Row, Site, Switch, SwitchError,
     Wire,
@@ -29,7 +29,7 @@ pub(super) const ROW: Row = Row {
     backing: Backing::Stream,
     // Two could not listen to the same ports, though one of their guests rests.
     near_ends: NearEnds::Either,
-    open: |_| Box::new(Passt { pair: Pair::default(), host: None }),
+    open: |_| Box::new(Passt { pair: Pair::of(ROW.name), host: None }),
 };
 
 const PROGRAM: &str = "passt";

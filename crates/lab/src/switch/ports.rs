@@ -16,6 +16,17 @@ pub(super) fn veth(site: &mut Site<'_>, end: &NamespaceEnd<'_>) -> Result<String
     Ok(port.to_owned())
 }
 
+/// The same with the near end up, in no bridge: its name and index.
+pub(super) fn veth_up(
+    site: &mut Site<'_>,
+    end: &NamespaceEnd<'_>,
+) -> Result<(String, u32), SwitchError> {
+    let port = veth(site, end)?;
+    let index = prepare(site, &port)?;
+    site.socket.set_up(index)?;
+    Ok((port, index))
+}
+
 /// The end of a veth pair in an endpoint's namespace.
 pub(super) fn far<'a>(site: &Site<'_>, end: &NamespaceEnd<'a>) -> VethEnd<'a> {
     VethEnd {
