@@ -26,7 +26,7 @@ const SWITCHES: &[(&str, &str)] = &[
 fn scenario(switches: &[&str]) -> String {
     format!(
         "name = \"switches\"\nquestion = \"What does each switch cost?\"\n\
-         [workload]\nkind = \"tcp-stream\"\nduration = \"200ms\"\nwarmup = \"100ms\"\n\
+         [workload]\nkind = \"tcp-stream\"\nduration = \"1s\"\nwarmup = \"100ms\"\n\
          [factors]\nnic = \"virtio\"\nswitch = {switches:?}\n[repeat]\nblocks = 1\n"
     )
 }
