@@ -8,6 +8,7 @@
 mod addresses;
 pub mod channel;
 pub mod core_speed;
+mod failed;
 pub mod hypervisor;
 pub mod kvm;
 pub mod lab_stage;
@@ -16,4 +17,6 @@ pub mod placement;
 pub mod rest;
 pub mod schedule;
 pub mod search;
+pub mod standing;
+mod standing_guest;
 pub mod trial;

@@ -17,8 +17,9 @@ use crate::calibrate::{self, Bench, Findings, render, stored};
 use crate::cli::{CalibrateArgs, CalibrateFormat};
 use crate::conductor::core_speed::Cores;
 use crate::conductor::hypervisor::{ByVariant, GuestSupply, Ingredients};
-use crate::conductor::lab_stage::{self, LabStage};
+use crate::conductor::lab_stage::LabStage;
 use crate::conductor::placement::Placements;
+use crate::conductor::standing;
 use crate::exit::{Failure, calibration_code, run_code};
 use crate::interrupt::{Interrupt, Urgency, signal_name};
 use crate::output::Output;
@@ -102,7 +103,7 @@ fn measure(
 ) -> Result<Calibration> {
     let plan = Plan::new(&asked.scenario, 0);
     let first = plan.cells.first().context("the plan has no cell")?;
-    let standing = lab_stage::bring_up(sandbox, first, None, interrupt)?;
+    let standing = standing::bring_up(sandbox, first, None, interrupt)?;
     let guest = &asked.scenario.guest;
     let supply = GuestSupply::set_up(standing.lab(), &asked.ingredients, interrupt, output)?;
     let host = host_facts(Path::new("/"));

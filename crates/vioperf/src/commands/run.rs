@@ -18,9 +18,10 @@ use crate::cli::RunArgs;
 use crate::commands::report::analysis_of;
 use crate::conductor::core_speed::Cores;
 use crate::conductor::hypervisor::{ByVariant, GuestSupply, Ingredients};
-use crate::conductor::lab_stage::{self, LabStage, Standing};
+use crate::conductor::lab_stage::LabStage;
 use crate::conductor::placement::Placements;
 use crate::conductor::schedule::{Earlier, Schedule, SoFar};
+use crate::conductor::standing::{self, Standing};
 use crate::exit::{Failure, run_code};
 use crate::history;
 use crate::interrupt::{Interrupt, Urgency, signal_name};
@@ -207,7 +208,7 @@ impl Session<'_> {
             return Err(Failure::Usage(anyhow!("the scenario has no cell to measure")));
         };
         let placement = self.placements.of(first);
-        let standing = lab_stage::bring_up(self.sandbox, first, placement, self.interrupt)?;
+        let standing = standing::bring_up(self.sandbox, first, placement, self.interrupt)?;
         let supply = GuestSupply::set_up(standing.lab(), ingredients, self.interrupt, self.output)?;
         Ok((standing, supply))
     }

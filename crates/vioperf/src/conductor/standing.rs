@@ -1,0 +1,174 @@
+//! A lab with its nodes and guests, kept standing from one trial to the next for as long as it serves.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use vioperf_lab::namespace::ProcessCommand;
+use vioperf_lab::preflight::has_memory_for_guest;
+use vioperf_lab::sandbox::Sandbox;
+use vioperf_lab::switch::NearEnd;
+use vioperf_lab::{ENDPOINT_INTERFACE, Lab, LabSpec};
+use vioperf_model::plan::Cell;
+use vioperf_model::record::{CorePlacement, GuestSetup, Place};
+use vioperf_model::scenario::Reuse;
+use vioperf_model::units::TimeSpan;
+use vioperf_model::wire::{Impairment, InterfaceConfig, InterfaceSelector};
+
+use super::addresses::{self, Owner};
+use super::failed::Failed;
+use super::node_link::{NodeLink, time_span};
+use super::standing_guest::{QUEUES, StandingGuest, unix_ns};
+use super::trial::Endpoint;
+use crate::interrupt::{Interrupt, Urgency};
+
+/// How long a namespace's node may take to start.
+const NODE_START: Duration = Duration::from_secs(10);
+
+/// A lab and its nodes. The guest's fields come first: they are dropped first.
+pub struct Standing {
+    pub(super) guest: Option<StandingGuest>,
+    /// Guests that are paused until their cells come again, the longest at rest first.
+    pub(super) resting: Vec<StandingGuest>,
+    pub(super) peer: Endpoint,
+    pub(super) second: Endpoint,
+    pub(super) host: NodeLink,
+    pub(super) lab: Lab,
+    /// What it was built for.
+    built_for: Cell,
+}
+
+/// What a cell has at the near end of its path.
+fn near_end(cell: &Cell) -> NearEnd {
+    match cell.is_baseline() {
+        true => NearEnd::Second,
+        false => NearEnd::Guest { queues: QUEUES },
+    }
+}
+
+/// Makes the lab that a cell needs, but for its guest.
+///
+/// # Errors
+/// When the host does not allow it: no further trial would come off.
+pub fn bring_up(
+    sandbox: &Sandbox,
+    cell: &Cell,
+    placement: Option<&CorePlacement>,
+    interrupt: &Interrupt,
+) -> Result<Standing> {
+    let node =
+        || ProcessCommand { program: "/proc/self/exe".into(), arguments: vec!["node".into()] };
+    let spec = LabSpec {
+        switch: cell.switch,
+        near: near_end(cell),
+        mtu: cell.mtu,
+        rate: cell.rate,
+        placement: placement.cloned(),
+        peer: node(),
+        second: node(),
+        observer: node(),
+    };
+    let lab = Lab::bring_up(sandbox, &spec).context("cannot bring the lab up")?;
+    let host = NodeLink::greet("host", duplicate(&lab.observer.channel)?, NODE_START, interrupt)?;
+    let endpoint = |place: Place, channel: &UnixStream, address: IpAddr, owner: Owner| {
+        let mut link =
+            NodeLink::greet(&place.to_string(), duplicate(channel)?, NODE_START, interrupt)?;
+        link.set_patience(Urgency::AfterTrial);
+        let further_addresses = addresses::further(cell.ip, owner, &cell.workload);
+        let interface = link.configure(InterfaceConfig {
+            interface: InterfaceSelector::Name(ENDPOINT_INTERFACE.to_owned()),
+            address,
+            further_addresses: further_addresses.clone(),
+            prefix_length: addresses::prefix_length(cell.ip),
+            mtu: cell.mtu,
+            offloads: BTreeMap::new(),
+            ports: None,
+            timeout: time_span(NODE_START),
+        })?;
+        let addresses = [vec![address], further_addresses].concat();
+        Ok::<_, anyhow::Error>(Endpoint { place, link, addresses, interface, greets: false })
+    };
+    let (peer, second) = (addresses::peer(cell.ip), addresses::second(cell.ip));
+    let peer = endpoint(Place::Peer, &lab.peer.channel, peer, Owner::Peer)?;
+    let second = endpoint(Place::Second, &lab.second.channel, second, Owner::Second)?;
+    let resting = Vec::new();
+    Ok(Standing { guest: None, resting, peer, second, host, lab, built_for: cell.clone() })
+}
+
+impl Standing {
+    pub(super) fn serves(&self, cell: &Cell, placement: Option<&CorePlacement>) -> bool {
+        self.built_for.shares_lab_with(cell)
+            && self.lab.placement() == placement
+            && self.lab.serves(near_end(cell))
+    }
+
+    /// Lets the guest go, or rest until its cells come again.
+    pub(super) fn dismiss_guest(&mut self, reuse: Reuse) -> Result<(), Failed> {
+        let may_rest = reuse == Reuse::Run && self.lab.has_room_for_resting();
+        let Some(mut dismissed) = self.guest.take().filter(|_| may_rest) else { return Ok(()) };
+        self.lab.rest_guest(&mut dismissed.guest)?;
+        self.resting.push(dismissed);
+        Ok(())
+    }
+
+    pub(super) fn wake_guest(&mut self, index: usize) -> Result<GuestSetup, Failed> {
+        let mut woken = self.resting.remove(index);
+        self.lab.wake_guest(&mut woken.guest)?;
+        let set = woken.endpoint.link.set_wall_clock(unix_ns());
+        set.map_err(|error| Failed::of_node(&error))?;
+        Ok(self.guest.insert(woken).reused())
+    }
+
+    /// Ends guests that rest, until there is memory for one more.
+    pub(super) fn make_room_for(&mut self, guest_memory_mib: u64) {
+        let is_room = || has_memory_for_guest(Path::new("/"), guest_memory_mib);
+        while !self.resting.is_empty() && !is_room() {
+            self.resting.remove(0);
+        }
+    }
+
+    pub(super) fn console_tail(&self) -> Vec<String> {
+        self.guest.as_ref().map(|standing| standing.guest.console_tail()).unwrap_or_default()
+    }
+}
+
+impl Standing {
+    /// Delays and drops what leaves the guest's interface; how many packets were dropped by what stood
+    /// there before.
+    ///
+    /// # Errors
+    /// When no guest stands, or its kernel cannot.
+    pub fn impair_guest(&mut self, impairment: Option<Impairment>) -> Result<Option<u64>> {
+        let guest = self.guest.as_mut().context("no guest stands that could be impaired")?;
+        let Endpoint { link, interface, .. } = &mut guest.endpoint;
+        link.set_patience(Urgency::AfterTrial);
+        link.load_modules(vec!["sch_netem".to_owned()], BTreeMap::new(), NODE_START)?;
+        Ok(link.impair(InterfaceSelector::Name(interface.name.clone()), impairment)?)
+    }
+
+    /// How late the machine of the near end (the guest, or the host where none stands) wakes a thread up
+    /// from each of `count` sleeps, in nanoseconds.
+    ///
+    /// # Errors
+    /// When its node does not answer.
+    pub fn time_sleeps(&mut self, sleep: TimeSpan, count: u16) -> Result<Vec<u64>> {
+        let near = match &mut self.guest {
+            Some(guest) => &mut guest.endpoint,
+            None => &mut self.second,
+        };
+        near.link.set_patience(Urgency::AfterTrial);
+        Ok(near.link.time_sleeps(sleep, count)?)
+    }
+
+    /// The lab itself.
+    pub fn lab(&self) -> &Lab {
+        &self.lab
+    }
+}
+
+fn duplicate(channel: &UnixStream) -> Result<UnixStream> {
+    channel.try_clone().context("cannot duplicate a control channel")
+}
