@@ -4,7 +4,7 @@ CARGO ?= cargo
 AGENT_TARGET := x86_64-unknown-linux-musl
 VIOPERF := target/release/vioperf
 
-.PHONY: run test bench comparisons bottlenecks build agent setup lint fmt deny dist clean
+.PHONY: run test soak bench comparisons bottlenecks build agent setup lint fmt deny dist clean
 
 # Measures what each virtual NIC keeps of the host's own path; first installs what is missing.
 run: setup
@@ -19,6 +19,14 @@ test:
 	@$(MAKE) --no-print-directory build
 	@$(VIOPERF) kernel fetch --if-needed
 	$(CARGO) test --locked --workspace --no-fail-fast -- --test-threads=1
+
+# Kills runs over every switch at random moments and looks for what is left: fifty, in a quarter of an hour.
+# KILLS=200 does more, SEED=7 draws others.
+soak:
+	@scripts/setup test
+	@$(MAKE) --no-print-directory build
+	@target/release/vioperf kernel fetch --if-needed
+	KILLS=$(or $(KILLS),50) $(if $(SEED),SEED=$(SEED)) $(CARGO) test --locked --package vioperf --test soak -- --nocapture
 
 # vioperf and its peers side by side, on this machine; writes docs/benchmarks.md in a quarter of an
 # hour. CONTESTS=tcp,udp holds some (and writes beside the build instead), RUNS=9 takes more rounds.

@@ -119,6 +119,13 @@ impl Run {
             .map(Pid::from_raw)
     }
 
+    /// The programs of its processes, those in the lab too.
+    pub fn programs(&self) -> BTreeSet<String> {
+        let first = |pid| traces::command_line(pid).into_iter().next();
+        let name = |path: String| path.rsplit('/').next().map(str::to_owned);
+        self.processes().into_iter().filter_map(first).filter_map(name).collect()
+    }
+
     /// A process of the run whose program has this name.
     pub fn running(&self, program: &str) -> Option<Pid> {
         self.process(|line| line.first().is_some_and(|first| first.ends_with(program)))
