@@ -293,8 +293,8 @@ fn datagrams(cell: &Cell, trials: &CellTrials) -> Datagrams {
         jitter_us: trials.metric(|r| &r.datagrams.jitter_us),
         bytes_on_wire: bytes_on_wire(
             payload_bytes,
-            cell.ip == IpVersion::Ipv6,
-            u64::from(cell.mtu),
+            cell.testbed.ip == IpVersion::Ipv6,
+            u64::from(cell.testbed.mtu),
         )
         .filter(|_| !cell.workload.segmentation),
         percent_of_wire_rate: trials.metric(|r| &r.datagrams.percent_of_wire_rate),
@@ -408,16 +408,17 @@ pub fn analyse_cell(
     let ledger = ledger::gather(trials);
     CellAnalysis {
         id: cell.id.clone(),
-        path: match cell.variant_name() {
-            Some(variant) => format!("{} {variant}", cell.path_name()),
+        path: match cell.guest_name() {
+            Some(guest) => format!("{} {}", cell.path_name(), guest.replace('/', " ")),
             None => cell.path_name().to_owned(),
         },
         kind: cell.nic.map(|nic| nic.row().kind),
         variant: cell.variant.clone(),
         is_baseline: cell.is_baseline(),
-        switch: cell.switch,
-        mtu_bytes: cell.mtu,
-        ip: cell.ip,
+        switch: cell.testbed.switch,
+        mtu_bytes: cell.testbed.mtu,
+        ip: cell.testbed.ip,
+        levels: cell.levels.clone(),
         streams: cell.workload.streams,
         direction: cell.workload.direction,
         workload: cell.workload.clone(),
@@ -439,7 +440,7 @@ pub fn analyse_cell(
         rate_search: (kind == WorkloadKind::RateSearch).then(|| rate_search(cell, trials)),
         transactions: matches!(kind, WorkloadKind::RequestResponse | WorkloadKind::ConnectRate)
             .then(|| transactions(trials, baseline)),
-        between: cell.server.as_ref().map(|_| between::gather(trials)),
+        between: cell.testbed.server.as_ref().map(|_| between::gather(trials)),
         tcp: (kind != WorkloadKind::UdpStream && kind != WorkloadKind::PacketRate)
             .then(|| between::gather_tcp(trials)),
         percent_of_baseline: beside_baseline(trials, baseline, headline, percent, summarise_ratios),

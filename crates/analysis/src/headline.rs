@@ -326,8 +326,7 @@ fn list<T: AsRef<str>>(items: &[T]) -> String {
 #[cfg(test)]
 mod tests {
     use vioperf_model::plan::Plan;
-    use vioperf_model::scenario::{GuestChanges, TestbedChanges, Variant};
-    use vioperf_model::units::BitRate;
+    use vioperf_model::scenario::{Changes, Variant};
 
     use crate::analyse;
     use crate::testing::{Synthetic, with_flat_rate};
@@ -337,11 +336,8 @@ mod tests {
         let Synthetic { mut run, .. } = Synthetic::calm_kvm();
         let variant = |(name, rate): &(&str, u32)| Variant {
             name: (*name).into(),
-            testbed: TestbedChanges {
-                rate: Some(BitRate::from_bits_per_second(u64::from(*rate))),
-                ..Default::default()
-            },
-            guest: GuestChanges::default(),
+            testbed: Changes::of("rate", format!("{rate} bit/s")).unwrap(),
+            guest: Changes::default(),
         };
         run.scenario.variants = variants.iter().map(variant).collect();
         run.scenario.factors.nic = Default::default();

@@ -5,21 +5,23 @@ use std::collections::BTreeMap;
 
 use vioperf_model::nic::NicModel;
 use vioperf_model::plan::{Cell, Plan};
-use vioperf_model::scenario::{IpVersion, SwitchKind};
+use vioperf_model::scenario::Testbed;
+use vioperf_model::section::SectionName;
 
 use crate::measure::Better;
 use crate::result::{CellAnalysis, Comparison, Metric, Ranked, RankedWorkload, TrialValue};
 use crate::statistics::{summarise, summarise_ratios};
 use crate::wording;
 
-type Path<'a> = (NicModel, Option<&'a str>, SwitchKind, u32, IpVersion);
+type Path<'a> = (NicModel, Option<String>, &'a Testbed, Vec<&'a str>);
 
 /// The paths, best first; those that lack a workload come last, since they were not asked the same.
 pub fn rank(plan: &Plan, cells: &[CellAnalysis]) -> Vec<Ranked> {
     let mut paths: Vec<(Path<'_>, Vec<&CellAnalysis>)> = Vec::new();
     for (cell, analysed) in plan.cells.iter().zip(cells) {
         let Some(nic) = cell.nic else { continue };
-        let path = (nic, cell.variant_name(), cell.switch, cell.mtu, cell.ip);
+        let of_testbed = cell.levels_of(SectionName::Testbed).map(|level| level.name.as_str());
+        let path = (nic, cell.guest_name(), &cell.testbed, of_testbed.collect());
         match paths.iter_mut().find(|(known, _)| *known == path) {
             Some((_, group)) => group.push(analysed),
             None => paths.push((path, vec![analysed])),
@@ -48,22 +50,25 @@ fn by_score(a: &Ranked, b: &Ranked, better: Better) -> Ordering {
 }
 
 fn ranked(plan: &Plan, path: &Path<'_>, group: &[&CellAnalysis]) -> Ranked {
-    let (nic, variant, switch, mtu, ip) = path;
+    let (nic, guest, testbed, of_testbed) = path;
     let varies = |differs: fn(&Cell, &Cell) -> bool| {
         plan.cells.first().is_some_and(|first| plan.cells.iter().any(|cell| differs(cell, first)))
     };
     let mut name = nic.name().to_owned();
-    if let Some(variant) = variant {
-        name.push_str(&format!(" {variant}"));
+    if let Some(guest) = guest {
+        name.push_str(&format!(" {}", guest.replace('/', " ")));
     }
-    if varies(|a, b| a.switch != b.switch) {
-        name.push_str(&format!(" on {switch}"));
+    if varies(|a, b| a.testbed.switch != b.testbed.switch) {
+        name.push_str(&format!(" on {}", testbed.switch));
     }
-    if varies(|a, b| a.mtu != b.mtu) {
-        name.push_str(&format!(", MTU {mtu}"));
+    if varies(|a, b| a.testbed.mtu != b.testbed.mtu) {
+        name.push_str(&format!(", MTU {}", testbed.mtu));
     }
-    if varies(|a, b| a.ip != b.ip) {
-        name.push_str(&format!(", {ip}"));
+    if varies(|a, b| a.testbed.ip != b.testbed.ip) {
+        name.push_str(&format!(", {}", testbed.ip));
+    }
+    for level in of_testbed {
+        name.push_str(&format!(", {level}"));
     }
     Ranked {
         path: name,

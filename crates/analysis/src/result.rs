@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Serialize;
 use vioperf_model::nic::NicKind;
-use vioperf_model::plan::{CellId, VariantOf};
+use vioperf_model::plan::{CellId, Level, VariantOf};
 use vioperf_model::record::{Place, RunInfo};
 use vioperf_model::sample::{InterfaceFacts, PacketFilter};
 use vioperf_model::scenario::{IpVersion, SwitchKind};
@@ -154,7 +154,8 @@ pub struct Settling {
 pub struct CellAnalysis {
     /// Its name.
     pub id: CellId,
-    /// The NIC model, the machine at the other end, or `baseline`; with the variant, if there is one.
+    /// The NIC model, the machine at the other end, or `baseline`; with the levels of its guest and the
+    /// variant, if there are any.
     pub path: String,
     /// Paravirtual or emulated; absent for a baseline.
     pub kind: Option<NicKind>,
@@ -169,6 +170,9 @@ pub struct CellAnalysis {
     pub mtu_bytes: u32,
     /// What carries the load.
     pub ip: IpVersion,
+    /// Levels of what is varied beside these.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub levels: Vec<Level>,
     /// Parallel connections.
     pub streams: u16,
     /// Which way the payload goes.

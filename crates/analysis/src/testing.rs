@@ -6,7 +6,6 @@ pub mod noise;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 
-use vioperf_model::levels::Levels;
 use vioperf_model::nic::NicModel;
 use vioperf_model::plan::{Cell, Plan};
 use vioperf_model::record::{
@@ -18,9 +17,7 @@ use vioperf_model::sample::{
     CoreTicks, InterfaceCounters, InterfaceFacts, LoadCounters, NodeReport, QueueCounts, Sample,
     TcpCounters, ThreadTimes,
 };
-use vioperf_model::scenario::{
-    Factors, Guest, GuestChanges, Repeat, Scenario, Testbed, TestbedChanges, Variant,
-};
+use vioperf_model::scenario::{Changes, Factors, Guest, Repeat, Scenario, Testbed, Variant};
 use vioperf_model::units::TimeSpan;
 use vioperf_model::wire::{NodeIdentity, PROTOCOL_VERSION, Role};
 use vioperf_model::workload::{Direction, Workload, WorkloadKind};
@@ -138,8 +135,8 @@ impl Synthetic {
         let mut run = run_info(&["virtio", "e1000e"]);
         let variant = |name: &&str| Variant {
             name: (*name).to_owned(),
-            guest: GuestChanges::default(),
-            testbed: TestbedChanges::default(),
+            guest: Changes::default(),
+            testbed: Changes::default(),
         };
         run.scenario.variants = variants.iter().map(variant).collect();
         run.hypervisor = Some(hypervisor(false));
@@ -237,12 +234,11 @@ fn run_info(models: &[&str]) -> RunInfo {
         testbed: Testbed::default(),
         guest: Guest::default(),
         workload,
-        factors: Factors {
-            nic: Levels::from(nics),
-            streams: Levels::from(vec![1, 4]),
-            direction: Levels::from(vec![Direction::ToGuest, Direction::FromGuest]),
-            ..Factors::default()
-        },
+        factors: loads::varied(
+            loads::varied(Factors::of_nics(nics), "streams", [1, 4]),
+            "direction",
+            ["to-guest", "from-guest"],
+        ),
         repeat: Repeat::default(),
     };
     let plan = Plan::new(&scenario, SEED);

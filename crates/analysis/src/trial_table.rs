@@ -12,6 +12,7 @@ use vioperf_model::workload::Workload;
 
 use crate::columns;
 use crate::result::RunAnalysis;
+use crate::wording;
 
 /// What a column holds. A row may lack a value in any of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -189,20 +190,23 @@ const OF_CELL: &[Source<Cell>] = &[
     }),
     source("nic", Kind::Text, None, "NIC model of the guest", |c| c.nic.and_then(text)),
     source("server", Kind::Text, None, "the machine at the other end", |c| {
-        c.server.as_ref().and_then(text)
+        c.testbed.server.as_ref().and_then(text)
     }),
     source("switch", Kind::Text, None, "the lab's switch", |c| {
-        if c.server.is_none() { text(c.switch) } else { None }
+        if c.testbed.server.is_none() { text(c.testbed.switch) } else { None }
     }),
-    source("mtu_bytes", Kind::Integer, Some("B"), "MTU of the path", |c| integer(c.mtu)),
+    source("mtu_bytes", Kind::Integer, Some("B"), "MTU of the path", |c| integer(c.testbed.mtu)),
     source(
         "link_bits_per_second",
         Kind::Integer,
         Some("bit/s"),
         "rate that the link is held to",
-        |c| integer(c.rate?.as_bits_per_second()),
+        |c| integer(c.testbed.rate?.as_bits_per_second()),
     ),
-    source("ip", Kind::Text, None, "ipv4 or ipv6", |c| text(c.ip)),
+    source("ip", Kind::Text, None, "ipv4 or ipv6", |c| text(c.testbed.ip)),
+    source("levels", Kind::Text, None, "levels of what is varied beside these columns", |c| {
+        (!c.levels.is_empty()).then(|| wording::levels(&c.levels)).and_then(text)
+    }),
     source("workload", Kind::Text, None, "kind of load", |c| text(c.workload.kind.name())),
     source("direction", Kind::Text, None, "which way the payload goes", |c| {
         text(c.workload.direction)

@@ -1,6 +1,6 @@
 //! Numbers as a person reads them: few digits, always with a unit.
 
-use vioperf_model::plan::CellId;
+use vioperf_model::plan::{CellId, Level};
 use vioperf_model::workload::{Direction, Receivers, Workload, WorkloadKind};
 
 /// `value` with as many decimals as give three significant digits (`0.123`, `1.23`, `12.3`, `1234`).
@@ -110,6 +110,12 @@ fn background(workload: &Workload) -> Option<String> {
 pub fn capitalised(text: &str) -> String {
     let mut chars = text.chars();
     chars.next().map(|first| first.to_uppercase().chain(chars).collect()).unwrap_or_default()
+}
+
+/// Levels as they would be set on a command line (`guest.vcpus=2 testbed.placement=apart`).
+pub fn levels(levels: &[Level]) -> String {
+    let words = levels.iter().map(|level| format!("{}={}", level.factor, level.level));
+    words.collect::<Vec<_>>().join(" ")
 }
 
 /// A count with its noun (`1 trial`, `3 trials`).

@@ -12,6 +12,7 @@ pub mod rest;
 pub mod sample;
 pub mod scenario;
 pub mod scenario_file;
+pub mod section;
 pub mod suggest;
 pub mod switch;
 #[cfg(any(test, feature = "testing"))]

@@ -1,8 +1,9 @@
 //! The plan: the scenario expanded to cells, and the order in which they are measured.
 
+mod cell;
+mod cells;
 mod order;
 
-use std::fmt;
 use std::time::Duration;
 
 use rand::SeedableRng;
@@ -10,99 +11,10 @@ use rand_chacha::ChaCha8Rng;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::levels::Levels;
-use crate::nic::NicModel;
-use crate::scenario::{IpVersion, Reuse, Scenario, SwitchKind, Variant};
-use crate::units::{BitRate, ByteSize};
-use crate::workload::{Direction, Workload, WorkloadKind};
+use crate::scenario::{Reuse, Scenario};
 
-/// The name of a cell: its levels, joined by slashes (`virtio/4-streams/to-guest`).
-#[derive(
-    Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
-)]
-#[serde(transparent)]
-pub struct CellId(pub String);
-
-impl fmt::Display for CellId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&self.0)
-    }
-}
-
-/// One combination of factor levels.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Cell {
-    /// Its name, unique in the plan.
-    pub id: CellId,
-    /// The guest's NIC; absent for a baseline, which has no guest in its path.
-    pub nic: Option<NicModel>,
-    /// The switch.
-    pub switch: SwitchKind,
-    /// MTU of the path in bytes.
-    pub mtu: u32,
-    /// Rate that the path's link is held to each way; absent leaves it as fast as it goes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rate: Option<BitRate>,
-    /// What carries the load.
-    #[serde(default)]
-    pub ip: IpVersion,
-    /// The load.
-    pub workload: Workload,
-    /// The baseline it is compared with; absent for a baseline.
-    pub baseline: Option<CellId>,
-    /// The variant; absent where there are none, and for a baseline that is the same for all.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub variant: Option<VariantOf>,
-    /// The machine at the other end, where the path is one between two machines and not a lab's.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub server: Option<String>,
-}
-
-/// Which variant of which cell.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct VariantOf {
-    /// The variant's name.
-    pub name: String,
-    /// What the cell would be called without variants.
-    pub of: CellId,
-}
-
-impl Cell {
-    /// Whether others are compared with it: a lab's path without a guest.
-    pub fn is_baseline(&self) -> bool {
-        self.nic.is_none() && self.server.is_none()
-    }
-
-    /// Whether one testbed, guest included, can serve both cells one after the other.
-    pub fn shares_testbed_with(&self, other: &Self) -> bool {
-        self.shares_lab_with(other)
-            && self.nic == other.nic
-            && self.variant_name() == other.variant_name()
-    }
-
-    /// Whether one lab can serve both, but for their guests.
-    pub fn shares_lab_with(&self, other: &Self) -> bool {
-        let of = |cell: &Self| (cell.switch, cell.mtu, cell.rate, cell.ip);
-        of(self) == of(other)
-    }
-
-    /// The variant's name.
-    pub fn variant_name(&self) -> Option<&str> {
-        self.variant.as_ref().map(|variant| variant.name.as_str())
-    }
-
-    /// What the variants of a cell have in common: its name without the variant's.
-    pub fn id_of_all_variants(&self) -> &CellId {
-        self.variant.as_ref().map_or(&self.id, |variant| &variant.of)
-    }
-
-    /// What the cell's path is called in reports: the NIC model, the machine at the other end, or
-    /// `baseline`.
-    pub fn path_name(&self) -> &str {
-        let lab = self.nic.map_or("baseline", NicModel::name);
-        self.server.as_deref().unwrap_or(lab)
-    }
-}
+pub use cell::{Cell, CellId, Level, VariantOf};
+pub(crate) use cells::{cells, guests, testbeds, workloads};
 
 /// The scenario expanded.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -202,146 +114,12 @@ impl Plan {
     }
 }
 
-/// Every combination of levels; what concerns the guest alone does not multiply baselines.
-pub(crate) fn cells(scenario: &Scenario) -> Vec<Cell> {
-    let factors = &scenario.factors;
-    let paths = std::iter::once(None).chain(factors.nic.as_slice().iter().copied().map(Some));
-    let workloads = workloads(scenario);
-    let mut cells = Vec::new();
-    for nic in paths {
-        let varies = nic.is_some() || scenario.varies_testbed();
-        for variant in if varies { scenario.variants_or_none() } else { vec![None] } {
-            let testbed = scenario.testbed_of(variant);
-            for switch in factors.switch.or(testbed.switch) {
-                for mtu in factors.mtu.or(testbed.mtu) {
-                    for ip in factors.ip.or(testbed.ip) {
-                        let path = Path { nic, variant, switch, mtu, rate: testbed.rate, ip };
-                        let cell = |load: &Workload| cell(scenario, path, load.clone());
-                        cells.extend(workloads.iter().map(cell));
-                    }
-                }
-            }
-        }
-    }
-    cells
-}
-
-/// The scenario's workload with every combination of the levels that are about the load.
-pub(crate) fn workloads(scenario: &Scenario) -> Vec<Workload> {
-    let factors = &scenario.factors;
-    let mut all = vec![scenario.workload.clone()];
-    vary(&mut all, &factors.transport, |workload, level| workload.transport = Some(level));
-    vary(&mut all, &factors.payload, |workload, level| workload.payload = Some(level));
-    vary(&mut all, &factors.receivers, |workload, level| workload.receivers = Some(level));
-    vary(&mut all, &factors.background, |workload, level| workload.background = Some(level));
-    vary(&mut all, &factors.streams, |workload, level| workload.streams = level);
-    vary(&mut all, &factors.direction, |workload, level| workload.direction = level);
-    all
-}
-
-/// Multiplies the workloads by a factor's levels, if it is varied.
-fn vary<T: Clone>(all: &mut Vec<Workload>, levels: &Levels<T>, set: impl Fn(&mut Workload, T)) {
-    if levels.is_empty() {
-        return;
-    }
-    let with_level = |workload: &Workload, level: &T| {
-        let mut workload = workload.clone();
-        set(&mut workload, level.clone());
-        workload
-    };
-    *all = all
-        .iter()
-        .flat_map(|workload| levels.as_slice().iter().map(|level| with_level(workload, level)))
-        .collect();
-}
-
-/// What a load takes its way through.
-#[derive(Clone, Copy)]
-struct Path<'a> {
-    nic: Option<NicModel>,
-    variant: Option<&'a Variant>,
-    switch: SwitchKind,
-    mtu: u32,
-    rate: Option<BitRate>,
-    ip: IpVersion,
-}
-
-fn cell(scenario: &Scenario, path: Path<'_>, workload: Workload) -> Cell {
-    let Path { nic, variant, switch, mtu, rate, ip } = path;
-    let workload = fitted(workload, ip);
-    let factors = &scenario.factors;
-    // Only what varies is part of the name; the path and the load's shape always are.
-    let mut levels = Vec::new();
-    if factors.switch.as_slice().len() > 1 {
-        levels.push(switch.to_string());
-    }
-    if factors.mtu.as_slice().len() > 1 {
-        levels.push(format!("mtu-{mtu}"));
-    }
-    if factors.ip.as_slice().len() > 1 {
-        levels.push(ip.to_string());
-    }
-    levels.extend(
-        workload.transport.filter(|_| !factors.transport.is_empty()).map(|l| l.to_string()),
-    );
-    if !factors.payload.is_empty() {
-        levels.push(format!("{}-bytes", workload.payload_bytes()));
-    }
-    levels.extend(
-        workload.receivers.filter(|_| !factors.receivers.is_empty()).map(|l| l.to_string()),
-    );
-    if let Some(background) = workload.background.filter(|_| !factors.background.is_empty()) {
-        levels.push(format!("beside-{background}"));
-    }
-    let plural = if workload.streams == 1 { "" } else { "s" };
-    levels.push(format!("{}-stream{plural}", workload.streams));
-    levels.push(match (&scenario.testbed.server, workload.direction) {
-        (None, direction) => direction.to_string(),
-        (Some(_), Direction::ToGuest) => "to".to_owned(),
-        (Some(_), Direction::FromGuest) => "from".to_owned(),
-        (Some(_), Direction::Both) => "both".to_owned(),
-    });
-    let levels = levels.join("/");
-    let id = |path: &str, variant: Option<&Variant>| match variant {
-        Some(variant) => CellId(format!("{path}/{}/{levels}", variant.name)),
-        None => CellId(format!("{path}/{levels}")),
-    };
-    let of_baseline = variant.filter(|_| scenario.varies_testbed());
-    let baseline = nic.map(|_| id("baseline", of_baseline));
-    let server = scenario.testbed.server.clone();
-    let path = server.as_deref().unwrap_or(nic.map_or("baseline", NicModel::name));
-    let all = id(path, None);
-    Cell {
-        id: id(path, variant),
-        nic,
-        switch,
-        mtu,
-        rate,
-        ip,
-        workload,
-        baseline,
-        variant: variant.map(|variant| VariantOf { name: variant.name.clone(), of: all }),
-        server,
-    }
-}
-
-/// What is sent where nobody said how much: the longer header of IPv6 takes its room.
-fn fitted(mut workload: Workload, ip: IpVersion) -> Workload {
-    if workload.payload.is_none()
-        && workload.kind == WorkloadKind::UdpStream
-        && ip == IpVersion::Ipv6
-    {
-        let more = ip.header_bytes() - IpVersion::Ipv4.header_bytes();
-        let payload = workload.payload_bytes() - u64::from(more);
-        workload.payload = Some(ByteSize::from_bytes(payload));
-    }
-    workload
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::scenario::{Changes, Variant};
     use crate::scenario_file;
+    use crate::section::SectionName;
 
     fn scenario(reuse: &str) -> Scenario {
         let text = format!(
@@ -366,13 +144,14 @@ mod tests {
     #[test]
     fn protocols_are_told_apart_and_each_has_its_baseline() {
         let mut scenario = scenario("group");
-        scenario.factors.ip = Levels::from(vec![IpVersion::Ipv4, IpVersion::Ipv6]);
+        let factors = scenario.factors.vary(SectionName::Testbed, "ip", ["ipv4", "ipv6"]);
+        scenario.factors = factors.unwrap();
         let plan = Plan::new(&scenario, 1);
         assert_eq!(plan.cells.len(), 2 * (4 + 12));
         for cell in &plan.cells {
             let baseline = cell.baseline.as_ref().map(|id| plan.cell(id).unwrap());
-            assert!(baseline.is_none_or(|baseline| baseline.ip == cell.ip));
-            assert!(cell.id.0.contains(&cell.ip.to_string()), "{}", cell.id);
+            assert!(baseline.is_none_or(|baseline| baseline.testbed.ip == cell.testbed.ip));
+            assert!(cell.id.0.contains(&cell.testbed.ip.to_string()), "{}", cell.id);
         }
     }
 
@@ -412,8 +191,8 @@ mod tests {
         let mut scenario = scenario(reuse);
         let variant = |name: &str| Variant {
             name: name.to_owned(),
-            guest: crate::scenario::GuestChanges::default(),
-            testbed: crate::scenario::TestbedChanges::default(),
+            guest: Changes::default(),
+            testbed: Changes::default(),
         };
         scenario.variants = vec![variant("old"), variant("new")];
         scenario
@@ -429,13 +208,50 @@ mod tests {
             let name = cell.variant_name().unwrap();
             assert!(cell.id.0.contains(&format!("/{name}/")), "{}", cell.id);
         }
-        scenario.variants[1].testbed.mtu = Some(9000);
+        scenario.variants[1].testbed = Changes::of("mtu", 9000).unwrap();
         let plan = Plan::new(&scenario, 1);
         assert_eq!(plan.cells.len(), 2 * 4 + 2 * 12);
         for cell in plan.cells.iter().filter(|cell| !cell.is_baseline()) {
             let baseline = plan.cell(cell.baseline.as_ref().unwrap()).unwrap();
-            assert_eq!((baseline.mtu, baseline.variant_name()), (cell.mtu, cell.variant_name()));
+            let of = |cell: &Cell| (cell.testbed.mtu, cell.variant_name().map(str::to_owned));
+            assert_eq!(of(baseline), of(cell));
         }
+    }
+
+    #[test]
+    fn any_key_is_a_factor_and_only_the_testbeds_multiply_baselines() {
+        let mut scenario = scenario("group");
+        let ways = [
+            (SectionName::Guest, "vcpus", vec![1.into(), 2.into()]),
+            (SectionName::Guest, "offloads.gro", vec!["default".into(), false.into()]),
+            (SectionName::Testbed, "placement", vec!["free".into(), "apart".into()]),
+            (SectionName::Workload, "message_size", vec!["1 KiB".into(), "64 KiB".into()]),
+        ];
+        for (section, path, levels) in ways {
+            let levels: Vec<serde_json::Value> = levels;
+            scenario.factors = scenario.factors.clone().vary(section, path, levels).unwrap();
+        }
+        assert_eq!(scenario.contradictions(), []);
+        let plan = Plan::new(&scenario, 1);
+        assert_eq!(plan.cells.len(), (4 + 12 * 4) * 2 * 2);
+        let ids: std::collections::BTreeSet<_> = plan.cells.iter().map(|cell| &cell.id).collect();
+        assert_eq!(ids.len(), plan.cells.len());
+        let last = plan.cells.last().unwrap();
+        let id = "pcnet/gro-off/2-vcpus/placement-apart/message_size-64KiB/4-streams/from-guest";
+        assert_eq!(last.id.0, id);
+        let guest = last.guest.as_ref().unwrap();
+        assert_eq!((guest.vcpus, guest.offloads["gro"]), (Some(2), false));
+        assert_eq!(last.guest_name().as_deref(), Some("gro-off/2-vcpus"));
+        let baseline = plan.cell(last.baseline.as_ref().unwrap()).unwrap();
+        let of = |cell: &Cell| (cell.testbed.clone(), cell.workload.clone());
+        assert_eq!(of(baseline), of(last));
+        assert_eq!(baseline.guest, None);
+        // Each guest of a block is started once for its loads: 3 NICs, 4 guests, 2 testbeds.
+        assert_eq!(plan.guest_starts(Reuse::Group), 24 * plan.blocks.len());
+        let stored = serde_json::to_string(&plan).unwrap();
+        assert_eq!(serde_json::from_str::<Plan>(&stored).unwrap(), plan);
+        let stored = serde_json::to_string(&scenario).unwrap();
+        assert_eq!(serde_json::from_str::<Scenario>(&stored).unwrap(), scenario);
     }
 
     #[test]
@@ -478,7 +294,7 @@ mod tests {
         assert_eq!(plan.guest_starts(Reuse::Cell), 12 * plan.blocks.len());
         let estimate = plan.estimate(Reuse::Group, &Costs::TCG);
         assert!(estimate < plan.estimate(Reuse::Cell, &Costs::TCG));
-        assert_eq!(Plan::new(&scenario("run"), 3), plan, "the same order");
+        assert_eq!(Plan::new(&scenario("run"), 3).blocks, plan.blocks, "the same order");
         assert_eq!(plan.guest_starts(Reuse::Run), 3, "paused from block to block");
         assert!(plan.estimate(Reuse::Run, &Costs::TCG) < estimate);
     }

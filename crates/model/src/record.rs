@@ -39,13 +39,14 @@ pub struct RunInfo {
     pub host: HostFacts,
     /// What ran the guests; absent when the plan needs none.
     pub hypervisor: Option<HypervisorFacts>,
-    /// The same of each variant, where the scenario has some.
+    /// The same of each kind of guest, by its levels and its variant, where guests differ.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub variant_hypervisors: BTreeMap<String, HypervisorFacts>,
-    /// Which of the host's cores the lab's threads were held to; absent where the scheduler was free.
+    /// Which of the host's cores the threads of the first cell's lab were held to; absent where the scheduler
+    /// was free.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub placement: Option<CorePlacement>,
-    /// The same of each variant, where the scenario has some.
+    /// The same of each kind of cell, by its levels and its variant, where they differ.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub variant_placements: BTreeMap<String, CorePlacement>,
     /// Every time that it was resumed, the first first.
@@ -63,10 +64,10 @@ pub struct RunInfo {
 }
 
 impl RunInfo {
-    /// What ran the guests of a cell: of a variant its own.
+    /// What ran the guests of a cell: where guests differ its own.
     pub fn hypervisor_of(&self, cell: Option<&Cell>) -> Option<&HypervisorFacts> {
-        let variant = cell.and_then(Cell::variant_name);
-        variant.and_then(|name| self.variant_hypervisors.get(name)).or(self.hypervisor.as_ref())
+        let own = cell.and_then(Cell::guest_name);
+        own.and_then(|name| self.variant_hypervisors.get(&name)).or(self.hypervisor.as_ref())
     }
 }
 

@@ -1,24 +1,28 @@
 //! The scenario: what a user writes to say what is measured. Reading it from text, with errors
 //! that point at their line, is [`crate::scenario_file`].
 
+mod changes;
+mod checks;
+mod factors;
 mod guest;
 mod variants;
 
 use std::fmt;
-use std::ops::RangeInclusive;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::levels::Levels;
-use crate::nic::NicModel;
-use crate::units::{BitRate, ByteSize, Ratio, TimeSpan};
-use crate::workload::{Background, Direction, Receivers, Transport, Workload, WorkloadKind};
+use crate::units::{BitRate, Ratio, TimeSpan};
+use crate::workload::Workload;
 
-pub use guest::{Accel, DeviceOption, Guest, GuestChanges, Reuse};
-pub use variants::{TestbedChanges, Variant};
+pub use changes::Changes;
+pub use factors::{AS_IT_IS, Factor, Factors};
+pub use guest::{Accel, DeviceOption, Guest, Reuse};
+pub use variants::Variant;
 
 pub use crate::switch::SwitchKind;
+
+pub(crate) use factors::USUAL;
 
 use variants::is_default;
 
@@ -149,47 +153,6 @@ impl fmt::Display for IpVersion {
     }
 }
 
-const UDP_HEADER_BYTES: u32 = 8;
-
-/// Slowest and fastest link in bits per second: a frame takes 0.2 s at the one, and the other is
-/// beyond what one core moves.
-const LINK_RATES: RangeInclusive<u64> = 64_000..=400_000_000_000;
-
-/// What is varied.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Factors {
-    /// NIC models; each gives cells beside the baseline's.
-    pub nic: Levels<NicModel>,
-    /// Numbers of parallel connections.
-    #[serde(skip_serializing_if = "Levels::is_empty")]
-    pub streams: Levels<u16>,
-    /// Directions.
-    #[serde(skip_serializing_if = "Levels::is_empty")]
-    pub direction: Levels<Direction>,
-    /// UDP payloads of a datagram.
-    #[serde(skip_serializing_if = "Levels::is_empty")]
-    pub payload: Levels<ByteSize>,
-    /// Ways of sharing the receiving port.
-    #[serde(skip_serializing_if = "Levels::is_empty")]
-    pub receivers: Levels<Receivers>,
-    /// What carries requests.
-    #[serde(skip_serializing_if = "Levels::is_empty")]
-    pub transport: Levels<Transport>,
-    /// What else is on the path meanwhile.
-    #[serde(skip_serializing_if = "Levels::is_empty")]
-    pub background: Levels<Background>,
-    /// Switches.
-    #[serde(skip_serializing_if = "Levels::is_empty")]
-    pub switch: Levels<SwitchKind>,
-    /// MTUs in bytes.
-    #[serde(skip_serializing_if = "Levels::is_empty")]
-    pub mtu: Levels<u32>,
-    /// Internet protocols.
-    #[serde(skip_serializing_if = "Levels::is_empty")]
-    pub ip: Levels<IpVersion>,
-}
-
 /// How often a scenario is measured.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -259,166 +222,7 @@ impl Default for Repeat {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Contradiction {
     /// The key it is about, dotted (`workload.duration`).
-    pub key: &'static str,
+    pub key: String,
     /// What is wrong and what to write instead.
     pub message: String,
-}
-
-impl Scenario {
-    /// Everything that contradicts itself, so that it can be reported at once.
-    pub fn contradictions(&self) -> Vec<Contradiction> {
-        let mut found = Vec::new();
-        let mut check = |wrong: bool, key: &'static str, message: String| {
-            if wrong {
-                found.push(Contradiction { key, message });
-            }
-        };
-        let well_named = !self.name.is_empty()
-            && self.name.chars().all(|c| c.is_ascii_alphanumeric() || "-_./".contains(c));
-        check(
-            !well_named,
-            "name",
-            format!("`{}` names no directory: use letters, digits, - and _", self.name),
-        );
-        self.check_testbed(&mut check);
-        self.guest.contradictions().into_iter().for_each(|it| check(true, it.key, it.message));
-        self.check_variants(&mut check);
-        self.check_workload(&mut check);
-        self.check_datagrams(&mut check);
-        check(
-            !(1..=1000).contains(&self.repeat.blocks),
-            "repeat.blocks",
-            "needs 1 to 1000 blocks; 3 are the least for an interval".into(),
-        );
-        check(
-            self.repeat.goal.is_some_and(|goal| !(0.000_1..=1.0).contains(&goal.as_f64())),
-            "repeat.goal",
-            "a goal is a part of the mean, from 0.01 % to 100 %".into(),
-        );
-        for (key, is_set) in [
-            ("repeat.most_blocks", self.repeat.most_blocks.is_some()),
-            ("repeat.stop_settled", self.repeat.stop_settled),
-        ] {
-            let message = "nothing settles without a goal: give repeat.goal, such as \"5 %\"";
-            check(is_set && self.repeat.goal.is_none(), key, message.into());
-        }
-        check(
-            self.repeat.most_blocks.is_some_and(|most| !(1..=1000).contains(&most)),
-            "repeat.most_blocks",
-            "needs 1 to 1000 blocks".into(),
-        );
-        check(
-            !(1..=10).contains(&self.repeat.attempts),
-            "repeat.attempts",
-            "needs 1 to 10 attempts".into(),
-        );
-        found
-    }
-
-    fn check_testbed(&self, check: &mut impl FnMut(bool, &'static str, String)) {
-        let of_variants = self.variants.iter().filter_map(|variant| variant.testbed.mtu);
-        let mtus: Vec<u32> =
-            self.factors.mtu.or(self.testbed.mtu).into_iter().chain(of_variants).collect();
-        for mtu in mtus.iter().filter(|mtu| !(576..=65_521).contains(*mtu)) {
-            let key = if self.factors.mtu.is_empty() { "testbed.mtu" } else { "factors.mtu" };
-            check(true, key, format!("an MTU of {mtu} is not between 576 and 65521 bytes"));
-        }
-        let over_ipv6 = self.factors.ip.or(self.testbed.ip).contains(&IpVersion::Ipv6);
-        for mtu in mtus.iter().filter(|mtu| over_ipv6 && (576..1280).contains(*mtu)) {
-            let key = if self.factors.mtu.is_empty() { "testbed.mtu" } else { "factors.mtu" };
-            let message = "IPv6 needs an MTU of at least 1280 bytes (RFC 8200, section 5)";
-            check(true, key, format!("an MTU of {mtu} is too little: {message}"));
-        }
-        check(
-            self.testbed.server.is_some() && !self.factors.nic.is_empty(),
-            "factors.nic",
-            "between two machines there is no guest, so no NIC of one: leave it out".into(),
-        );
-        let rate = self.testbed.rate;
-        let rates = self.variants.iter().map(|variant| variant.testbed.rate).chain([rate]);
-        check(
-            rates.flatten().any(|rate| !LINK_RATES.contains(&rate.as_bits_per_second())),
-            "testbed.rate",
-            "a link has between 64 kbit/s and 400 Gbit/s".into(),
-        );
-        check(
-            rate.is_some() && self.testbed.server.is_some(),
-            "testbed.rate",
-            "between two machines the link is what it is: leave the rate out".into(),
-        );
-        check(
-            self.testbed.placement != Placement::Free && self.testbed.server.is_some(),
-            "testbed.placement",
-            "between two machines vioperf places nothing: give sender_cpus and receiver_cpus"
-                .into(),
-        );
-        let factors = &self.factors;
-        let repeated = [
-            ("factors.nic", factors.nic.repeated().map(ToString::to_string)),
-            ("factors.streams", factors.streams.repeated().map(ToString::to_string)),
-            ("factors.direction", factors.direction.repeated().map(ToString::to_string)),
-            ("factors.payload", factors.payload.repeated().map(ToString::to_string)),
-            ("factors.receivers", factors.receivers.repeated().map(ToString::to_string)),
-            ("factors.transport", factors.transport.repeated().map(ToString::to_string)),
-            ("factors.background", factors.background.repeated().map(ToString::to_string)),
-            ("factors.switch", factors.switch.repeated().map(ToString::to_string)),
-            ("factors.mtu", factors.mtu.repeated().map(ToString::to_string)),
-            ("factors.ip", factors.ip.repeated().map(ToString::to_string)),
-        ];
-        for (key, level) in repeated {
-            let level = level.unwrap_or_default();
-            check(!level.is_empty(), key, format!("the level {level} is listed twice"));
-        }
-    }
-
-    /// No datagram is sent in pieces: each must fit into a packet of every path.
-    fn check_datagrams(&self, check: &mut impl FnMut(bool, &'static str, String)) {
-        let mut said = Vec::new();
-        for cell in crate::plan::cells(self) {
-            use WorkloadKind::{PacketRate, RateSearch, UdpStream};
-            let kinds = [UdpStream, PacketRate, RateSearch];
-            // The path between two machines is the nodes' to know.
-            if cell.server.is_some() || !kinds.contains(&cell.workload.kind) {
-                continue;
-            }
-            let room = cell.mtu.saturating_sub(cell.ip.header_bytes() + UDP_HEADER_BYTES);
-            let payload = cell.workload.payload_bytes();
-            let message = format!(
-                "{payload} B do not fit into a packet: {room} B is the most over {} with an MTU of {}",
-                cell.ip, cell.mtu
-            );
-            if payload > u64::from(room) && !said.contains(&message) {
-                check(true, self.written_at("workload.payload"), message.clone());
-                said.push(message);
-            }
-        }
-    }
-
-    /// Levels are held to the same limits as the workload's own keys, each combination for itself:
-    /// what one level makes of the load another may contradict.
-    fn check_workload(&self, check: &mut impl FnMut(bool, &'static str, String)) {
-        let mut said = Vec::new();
-        for contradiction in crate::plan::workloads(self).iter().flat_map(Workload::contradictions)
-        {
-            if !said.contains(&contradiction) {
-                check(true, self.written_at(contradiction.key), contradiction.message.clone());
-                said.push(contradiction);
-            }
-        }
-    }
-
-    /// Where the value of a workload's key was written: among the factors, if it is varied.
-    fn written_at(&self, key: &'static str) -> &'static str {
-        let factors = &self.factors;
-        let varied = [
-            ("workload.streams", "factors.streams", factors.streams.is_empty()),
-            ("workload.direction", "factors.direction", factors.direction.is_empty()),
-            ("workload.payload", "factors.payload", factors.payload.is_empty()),
-            ("workload.receivers", "factors.receivers", factors.receivers.is_empty()),
-            ("workload.transport", "factors.transport", factors.transport.is_empty()),
-            ("workload.background", "factors.background", factors.background.is_empty()),
-        ];
-        let factor = varied.into_iter().find(|(own, _, is_empty)| *own == key && !is_empty);
-        factor.map_or(key, |(_, factor, _)| factor)
-    }
 }

@@ -85,7 +85,7 @@ pub fn parse(origin: &str, text: &str, overrides: &[Override]) -> Result<Scenari
     let problems: Vec<Problem> = scenario
         .contradictions()
         .into_iter()
-        .map(|found| contradiction(origin, text, overrides, found.key, &found.message))
+        .map(|found| contradiction(origin, text, overrides, &found.key, &found.message))
         .collect();
     if problems.is_empty() { Ok(scenario) } else { Err(ScenarioError(problems)) }
 }
@@ -153,6 +153,7 @@ fn with_hint(message: &str) -> String {
 mod tests {
     use super::*;
     use crate::nic::NicModel;
+    use crate::section::SectionName;
 
     const SCENARIO: &str = "name = \"s\"\nquestion = \"q\"\n\n[workload]\nkind = \"tcp-stream\"\n\
         duration = \"1s\"\n\n[factors]\nnic = [\"virtio\", \"e1000\"]\nstreams = 4\n";
@@ -166,7 +167,7 @@ mod tests {
     fn reads_levels_as_a_list_or_bare() {
         let scenario = parse("s.toml", SCENARIO, &[]).unwrap();
         assert_eq!(scenario.factors.nic.as_slice().len(), 2);
-        assert_eq!(scenario.factors.streams.as_slice(), [4]);
+        assert_eq!(scenario.factors.levels(SectionName::Workload, "streams"), [4]);
     }
 
     #[test]
@@ -250,6 +251,48 @@ mod tests {
         let message = "durration=1s".parse::<Override>().unwrap_err().to_string();
         assert!(message.contains("did you mean `workload.duration`?"), "{message}");
         assert!("streams".parse::<Override>().is_err());
+    }
+
+    #[test]
+    fn any_key_is_varied_by_its_own_name_and_its_errors_have_their_place() {
+        let with = |more: &str| format!("{SCENARIO}{more}");
+        let scenario = parse("s", &with("vcpus = [1, 2]\noffloads.gro = [true, false]\n"), &[]);
+        let factors = scenario.unwrap().factors;
+        assert_eq!(factors.levels(SectionName::Guest, "vcpus"), [1, 2]);
+        assert_eq!(factors.levels(SectionName::Guest, "offloads.gro"), [true, false]);
+        for (more, wanted) in [
+            ("vcpu = 1", "s.toml:11:1: unknown field `vcpu`"),
+            ("vcpus = [1, 'x']", "s.toml:11:13: invalid type: string \"x\""),
+            ("vcpus = [1, 90]", "s.toml:11:9: `factors.vcpus`: a guest has 1 to 64"),
+            ("vcpus = [1, 1]", "s.toml:11:9: `factors.vcpus`: the level 1 is listed twice"),
+            ("offloads.gro = ['x']", "s.toml:11:17: invalid type: string \"x\""),
+            ("rate = ['1 Mbit/s']", "s.toml:11:1: `rate` is a key of testbed and of workload"),
+            ("reuse = ['run']", "s.toml:11:1: unknown field `reuse`"),
+            ("testbed.rate = ['1 bit/s']", "s.toml:11:16: `factors.testbed.rate`: a link has"),
+            ("vcpus = { a = 1 }", "s.toml:11:9: a level or a list of levels goes here"),
+            ("guest = 1", "s.toml:11:9: a section has keys"),
+        ] {
+            let message = error_of(&with(more), &[]);
+            assert!(message.starts_with(wanted), "{more}: {message}");
+        }
+        assert!(error_of(&with("vcpu = 1"), &[]).ends_with("did you mean `vcpus`?"));
+    }
+
+    #[test]
+    fn several_values_set_levels_and_one_sets_the_key_unless_it_is_varied() {
+        let with = |set: &str| parse("s", SCENARIO, &[set.parse().unwrap()]).unwrap();
+        let scenario = with("vcpus=1,2");
+        assert_eq!(scenario.factors.levels(SectionName::Guest, "vcpus"), [1, 2]);
+        assert_eq!(with("guest.vcpus=1,2"), scenario);
+        assert_eq!(with("factors.vcpus=1,2"), scenario);
+        assert_eq!(with("vcpus=2").guest.vcpus, Some(2));
+        let scenario = with("offloads.gro=on,off");
+        assert_eq!(scenario.factors.levels(SectionName::Guest, "offloads.gro"), [true, false]);
+        let scenario = with("workload.streams=8");
+        assert_eq!(scenario.factors.levels(SectionName::Workload, "streams"), [8]);
+        assert_eq!(with("sender_cpus=0,1").workload.sender_cpus.as_slice(), [0, 1]);
+        let message = error_of(SCENARIO, &["vcpus=1,90"]);
+        assert!(message.starts_with("--set vcpus=1,90: `factors.vcpus`"), "{message}");
     }
 
     proptest::proptest! {

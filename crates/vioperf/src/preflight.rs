@@ -8,10 +8,12 @@ use vioperf_lab::preflight::{self, Check, Status};
 use vioperf_lab::qemu::{Qemu, QemuError};
 use vioperf_lab::switch::{self, Purpose};
 use vioperf_model::nic::NicModel;
+use vioperf_model::plan::Plan;
 use vioperf_model::record::LeftOut;
 use vioperf_model::scenario::{Guest, Scenario, SwitchKind};
+use vioperf_model::section::{SectionName, in_words};
 
-use crate::conductor::hypervisor::{ByVariant, Ingredients};
+use crate::conductor::hypervisor::Ingredients;
 use crate::exit::Failure;
 use crate::guest_kernel;
 
@@ -23,7 +25,7 @@ pub struct Ready {
     /// What that is.
     pub left_out: Vec<LeftOut>,
     /// What guests are made from; nothing when the scenario needs none.
-    pub ingredients: ByVariant<Ingredients>,
+    pub ingredients: Vec<Ingredients>,
 }
 
 /// Checks that the scenario can be run here.
@@ -32,7 +34,7 @@ pub struct Ready {
 /// [`Failure::Machine`] with all problems at once, each with what to do.
 pub fn check(mut scenario: Scenario) -> Result<Ready, Failure> {
     let mut left_out = Vec::new();
-    let mut ingredients = ByVariant::new();
+    let mut ingredients = Vec::new();
     if scenario.factors.nic.is_empty() {
         let problems = leave_out_switches(&mut scenario, Purpose::Baselines, &mut left_out);
         return match problems.is_empty() {
@@ -40,22 +42,24 @@ pub fn check(mut scenario: Scenario) -> Result<Ready, Failure> {
             false => Err(cannot_run(&problems)),
         };
     }
-    let guests: ByVariant<Guest> = scenario
-        .variants_or_none()
-        .into_iter()
-        .map(|variant| (variant.map(|v| v.name.clone()), scenario.guest_of(variant)))
-        .collect();
+    let guests = guests_of(&scenario);
     let find = |guest: &Guest| Qemu::find(guest.qemu.as_deref().map(Path::new));
-    let mut qemus: ByVariant<Result<Qemu, QemuError>> =
-        guests.iter().map(|(variant, guest)| (variant.clone(), find(guest))).collect();
+    let mut qemus: Vec<(Option<String>, Result<Qemu, QemuError>)> = Vec::new();
+    for (_, guest) in &guests {
+        if !qemus.iter().any(|(known, _)| *known == guest.qemu) {
+            qemus.push((guest.qemu.clone(), find(guest)));
+        }
+    }
     let mut problems = leave_out_models(&mut scenario, &qemus, &mut left_out);
-    let purpose = Purpose::Guests(qemus.values().flatten().next());
+    let purpose = Purpose::Guests(qemus.iter().find_map(|(_, qemu)| qemu.as_ref().ok()));
     problems.extend(leave_out_switches(&mut scenario, purpose, &mut left_out));
     let models: Vec<NicModel> = scenario.factors.nic.as_slice().to_vec();
-    for (variant, guest) in guests {
-        let Some(qemu) = qemus.remove(&variant) else { continue };
-        match ingredients_of(guest, qemu, &models) {
-            Ok(found) => drop(ingredients.insert(variant, found)),
+    for (name, guest) in guests {
+        let Some((_, qemu)) = qemus.iter().find(|(known, _)| *known == guest.qemu) else {
+            continue;
+        };
+        match ingredients_of(name, guest, qemu, &models) {
+            Ok(found) => ingredients.push(found),
             Err(found) => {
                 for problem in found {
                     if !problems.contains(&problem) {
@@ -69,6 +73,17 @@ pub fn check(mut scenario: Scenario) -> Result<Ready, Failure> {
         return Ok(Ready { scenario, left_out, ingredients });
     }
     Err(cannot_run(&problems))
+}
+
+/// Every kind of guest that the scenario has, and what it is called where there are several.
+fn guests_of(scenario: &Scenario) -> Vec<(Option<String>, Guest)> {
+    let mut guests: Vec<(Option<String>, Guest)> = Vec::new();
+    for cell in Plan::new(scenario, 0).cells {
+        let name = cell.guest_name();
+        let guest = cell.guest.filter(|own| !guests.iter().any(|(_, known)| known == own));
+        guests.extend(guest.map(|guest| (name, guest)));
+    }
+    guests
 }
 
 fn cannot_run(problems: &[String]) -> Failure {
@@ -85,18 +100,20 @@ fn leave_out_switches(
     left_out: &mut Vec<LeftOut>,
 ) -> Vec<String> {
     let lack = |kind: SwitchKind| switch::lacks(kind, Path::new("/"), purpose);
-    if scenario.factors.switch.is_empty() {
+    let levels = scenario.factors.levels(SectionName::Testbed, "switch");
+    if levels.is_empty() {
         let only = scenario.testbed.switch;
         return lack(only).map(|lack| format!("switch {only}: {lack}")).into_iter().collect();
     }
     let mut reasons = Vec::new();
-    scenario.factors.switch.retain(|&kind| {
-        let lack = lack(kind);
-        let what = format!("switch {kind}");
+    scenario.factors.retain(SectionName::Testbed, "switch", |level| {
+        let kind = level.as_str().and_then(|name| name.parse().ok());
+        let lack = lack(kind.unwrap_or(scenario.testbed.switch));
+        let what = format!("switch {}", in_words(level));
         reasons.extend(lack.as_ref().map(|lack| LeftOut { what, reason: lack.to_string() }));
         lack.is_none()
     });
-    if !scenario.factors.switch.is_empty() {
+    if !scenario.factors.levels(SectionName::Testbed, "switch").is_empty() {
         left_out.extend(reasons);
         return Vec::new();
     }
@@ -104,15 +121,15 @@ fn leave_out_switches(
     reasons.into_iter().map(of).collect()
 }
 
-/// Leaves out the NIC models that a QEMU of any variant has not, and says when none is left.
+/// Leaves out the NIC models that any of the QEMUs has not, and says when none is left.
 fn leave_out_models(
     scenario: &mut Scenario,
-    qemus: &ByVariant<Result<Qemu, QemuError>>,
+    qemus: &[(Option<String>, Result<Qemu, QemuError>)],
     left_out: &mut Vec<LeftOut>,
 ) -> Vec<String> {
     scenario.factors.nic.retain(|&model| {
         let lacks = |qemu: &Qemu| qemu.require(model).err();
-        let error = qemus.values().flatten().find_map(lacks);
+        let error = qemus.iter().find_map(|(_, qemu)| qemu.as_ref().ok().and_then(lacks));
         let what = format!("nic {model}");
         left_out.extend(error.as_ref().map(|e| LeftOut { what, reason: e.to_string() }));
         error.is_none()
@@ -126,12 +143,13 @@ fn leave_out_models(
 
 /// What a guest is made from, or everything that is in the way.
 fn ingredients_of(
+    name: Option<String>,
     guest: Guest,
-    qemu: Result<Qemu, QemuError>,
+    qemu: &Result<Qemu, QemuError>,
     models: &[NicModel],
 ) -> Result<Ingredients, Vec<String>> {
     let memory_mib = guest.memory.as_bytes() >> 20;
-    let checks = preflight::all(Path::new("/"), &qemu, models, memory_mib);
+    let checks = preflight::all(Path::new("/"), qemu, models, memory_mib);
     let failed = checks.into_iter().filter(|check| check.status == Status::Fail);
     let in_words = |Check { name, found, advice, .. }| match advice {
         Some(advice) => format!("{name}: {found}: {advice}"),
@@ -140,7 +158,7 @@ fn ingredients_of(
     let mut problems: Vec<String> = failed.map(in_words).collect();
     let (image, modules) = (guest.kernel.as_deref(), guest.modules.as_deref());
     let kernel = guest_kernel::find(image, modules, models.iter().copied());
-    if let Ok(qemu) = &qemu {
+    if let Ok(qemu) = qemu {
         let wanted = || guest.device_options.keys().map(String::as_str);
         let lacking = models.iter().filter_map(|&m| qemu.require_properties(m, wanted()).err());
         problems.extend(lacking.map(|error| error.to_string()));
@@ -156,7 +174,7 @@ fn ingredients_of(
     }
     match (qemu, kernel) {
         (Ok(qemu), Ok(kernel)) if problems.is_empty() => {
-            Ok(Ingredients { qemu, kernel, models: models.to_vec(), guest })
+            Ok(Ingredients { qemu: qemu.clone(), kernel, models: models.to_vec(), guest, name })
         }
         (_, kernel) => {
             problems.extend(kernel.err().map(|error| format!("{error:#}")));

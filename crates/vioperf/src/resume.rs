@@ -10,7 +10,7 @@ use vioperf_model::plan::Cell;
 use vioperf_model::record::{HostFacts, RunEnd, RunEnding, RunInfo, Sitting, TrialRecord};
 
 use crate::cli::{RunArgs, ScenarioChanges};
-use crate::conductor::hypervisor::{ByVariant, GuestSupply, Ingredients};
+use crate::conductor::hypervisor::{GuestSupply, Ingredients};
 use crate::conductor::schedule::{
     Attempt, AttemptEnd, Audience, Earlier, Position, Schedule, SoFar, Stage,
 };
@@ -57,6 +57,7 @@ impl Resumed {
             )));
         }
         info.scenario.repeat.budget = args.changes.budget.or(info.scenario.repeat.budget);
+        complete(&mut info);
         let mut earlier = Earlier::default();
         for line in records {
             match line? {
@@ -127,12 +128,12 @@ impl Resumed {
     ///
     /// # Errors
     /// [`Failure::Machine`] with what changed, unless the run is to go on anyway.
-    pub fn check_machine(&self, ingredients: &ByVariant<Ingredients>) -> Result<(), Failure> {
+    pub fn check_machine(&self, ingredients: &[Ingredients]) -> Result<(), Failure> {
         let host = host_facts(Path::new("/"));
         let mut now = provenance::facts(env!("CARGO_PKG_VERSION"), &host, None);
-        for (variant, Ingredients { qemu, kernel, .. }) in ingredients {
+        for Ingredients { name, qemu, kernel, .. } in ingredients {
             let (qemu, kernel) = (&qemu.version_line, &kernel.release);
-            now.extend(provenance::guest_facts(variant.as_deref(), qemu, kernel));
+            now.extend(provenance::guest_facts(name.as_deref(), qemu, kernel));
         }
         self.permit(&now).map(drop)
     }
@@ -142,7 +143,7 @@ impl Resumed {
     /// # Errors
     /// As [`Resumed::check_machine`].
     pub fn sitting(&self, supply: &GuestSupply) -> Result<RunInfo, Failure> {
-        let (hypervisor, of_variants) = supply.facts(&self.info.scenario);
+        let (hypervisor, of_variants) = supply.facts(&self.info.plan);
         let host: HostFacts = host_facts(Path::new("/"));
         let version = env!("CARGO_PKG_VERSION");
         let mut facts = provenance::facts(version, &host, hypervisor.as_ref());
@@ -176,6 +177,19 @@ impl Resumed {
              it as it was, or start a new run; --resume-anyway goes on, and every report says so",
             changes.join("\n  - ")
         )))
+    }
+}
+
+/// Gives the cells of a run from before cells held all of their own what they lack.
+fn complete(info: &mut RunInfo) {
+    let RunInfo { scenario, plan, .. } = info;
+    for cell in plan.cells.iter_mut().filter(|cell| cell.nic.is_some() && cell.guest.is_none()) {
+        let name = cell.variant_name();
+        let variant = scenario.variants.iter().find(|variant| Some(variant.name.as_str()) == name);
+        let (guest, placement) =
+            (scenario.guest_of(variant), scenario.testbed_of(variant).placement);
+        cell.guest = Some(guest);
+        cell.testbed.placement = placement;
     }
 }
 

@@ -1,13 +1,12 @@
 //! Synthetic runs of every kind of load.
 
-use vioperf_model::levels::Levels;
 use vioperf_model::plan::{Cell, Plan};
 use vioperf_model::record::{Party, Probe, SearchRecord, TrialRecord};
 use vioperf_model::sample::{DatagramOutcome, LatencyHistogram, LoadOutcome};
 use vioperf_model::scenario::Factors;
-use vioperf_model::units::ByteSize;
+use vioperf_model::section::SectionName;
 use vioperf_model::wire::Role;
-use vioperf_model::workload::{Receivers, Transport, WorkloadKind};
+use vioperf_model::workload::{Transport, WorkloadKind};
 
 use super::{Course, Synthetic, driver, hypervisor, run_info, scatter, trials, whole};
 
@@ -27,7 +26,7 @@ impl Synthetic {
         run.scenario.name = kind.name().into();
         run.scenario.workload.kind = kind;
         let nic = run.scenario.factors.nic.clone();
-        run.scenario.factors = Factors { nic, ..factors(kind) };
+        run.scenario.factors = factors(kind, Factors::of_nics(nic));
         run.plan = Plan::new(&run.scenario, super::SEED);
         let mut trials = trials(&run, |cell, block| Course {
             rate: units_per_second(cell) * bits(cell) * scatter(cell, block, 0.01),
@@ -52,22 +51,25 @@ impl Synthetic {
     }
 }
 
-fn factors(kind: WorkloadKind) -> Factors {
-    let mut factors = Factors::default();
+fn factors(kind: WorkloadKind, factors: Factors) -> Factors {
     match kind {
-        WorkloadKind::RateSearch => {
-            factors.payload = Levels::from([18, 1472].map(ByteSize::from_bytes).to_vec());
-        }
+        WorkloadKind::RateSearch => varied(factors, "payload", ["18 B", "1472 B"]),
         WorkloadKind::PacketRate => {
-            factors.payload = Levels::from([18, 1472].map(ByteSize::from_bytes).to_vec());
-            factors.receivers = Levels::from(vec![Receivers::One, Receivers::Reuseport]);
+            let factors = varied(factors, "payload", ["18 B", "1472 B"]);
+            varied(factors, "receivers", ["one", "reuseport"])
         }
-        WorkloadKind::RequestResponse => {
-            factors.transport = Levels::from(vec![Transport::Tcp, Transport::Udp]);
-        }
-        _ => {}
+        WorkloadKind::RequestResponse => varied(factors, "transport", ["tcp", "udp"]),
+        _ => factors,
     }
-    factors
+}
+
+/// The factors, with a key of the load varied too.
+pub(super) fn varied<const N: usize>(
+    factors: Factors,
+    key: &str,
+    levels: [impl Into<serde_json::Value>; N],
+) -> Factors {
+    factors.clone().vary(SectionName::Workload, key, levels).unwrap_or(factors)
 }
 
 /// Datagrams or transactions.

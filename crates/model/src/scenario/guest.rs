@@ -128,67 +128,12 @@ impl fmt::Display for DeviceOption {
     }
 }
 
-/// What a variant has otherwise than the scenario's guest. What is absent stays as it is there;
-/// options and offloads are added to those of the scenario.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct GuestChanges {
-    /// As [`Guest::vcpus`].
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub vcpus: Option<u16>,
-    /// As [`Guest::memory`].
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub memory: Option<ByteSize>,
-    /// As [`Guest::kernel`]; the scenario's `modules` are not kept with another kernel.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub kernel: Option<String>,
-    /// As [`Guest::modules`].
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub modules: Option<String>,
-    /// As [`Guest::kernel_arguments`].
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub kernel_arguments: Option<String>,
-    /// As [`Guest::qemu`].
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub qemu: Option<String>,
-    /// As [`Guest::driver_options`].
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub driver_options: BTreeMap<String, String>,
-    /// As [`Guest::device_options`].
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub device_options: BTreeMap<String, DeviceOption>,
-    /// As [`Guest::offloads`].
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub offloads: BTreeMap<String, bool>,
-}
-
 /// x86 keeps 2047 bytes of its command line (`COMMAND_LINE_SIZE`); the rest is vioperf's own.
 const MAX_KERNEL_ARGUMENTS_BYTES: usize = 1800;
 /// The kernel takes no longer module parameters (`finit_module(2)`: a page).
 const MAX_DRIVER_OPTIONS_BYTES: usize = 1000;
 
 impl Guest {
-    /// The guest with a variant's changes.
-    #[must_use]
-    pub fn changed(&self, changes: &GuestChanges) -> Self {
-        let GuestChanges { vcpus, memory, kernel, modules, kernel_arguments, qemu, .. } =
-            changes.clone();
-        let mut guest = self.clone();
-        guest.modules = match &kernel {
-            Some(_) => modules,
-            None => modules.or(guest.modules),
-        };
-        guest.kernel = kernel.or(guest.kernel);
-        guest.kernel_arguments = kernel_arguments.or(guest.kernel_arguments);
-        guest.qemu = qemu.or(guest.qemu);
-        guest.vcpus = vcpus.or(guest.vcpus);
-        guest.memory = memory.unwrap_or(guest.memory);
-        guest.driver_options.extend(changes.driver_options.clone());
-        guest.device_options.extend(changes.device_options.clone());
-        guest.offloads.extend(changes.offloads.clone());
-        guest
-    }
-
     /// The guest without what its NIC alone has: those that are equal in this can be restored from
     /// one snapshot.
     #[must_use]
@@ -199,9 +144,9 @@ impl Guest {
     /// What cannot be meant.
     pub fn contradictions(&self) -> Vec<Contradiction> {
         let mut found = Vec::new();
-        let mut check = |wrong: bool, key: &'static str, message: String| {
+        let mut check = |wrong: bool, key: &str, message: String| {
             if wrong {
-                found.push(Contradiction { key, message });
+                found.push(Contradiction { key: key.to_owned(), message });
             }
         };
         let vcpus = self.vcpus;
@@ -257,6 +202,7 @@ impl Guest {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::scenario::Changes;
 
     #[test]
     fn a_variant_changes_what_it_names_and_nothing_else() {
@@ -266,16 +212,12 @@ mod tests {
             offloads: [("gro".to_owned(), true)].into(),
             ..Guest::default()
         };
-        let changes = GuestChanges {
-            kernel: Some("/boot/b".into()),
-            offloads: [("tso".to_owned(), false)].into(),
-            ..GuestChanges::default()
-        };
-        let changed = guest.changed(&changes);
+        let text = "kernel = \"/boot/b\"\noffloads = { tso = false }";
+        let changed = toml::from_str::<Changes<Guest>>(text).unwrap().applied_to(&guest);
         assert_eq!((changed.kernel.as_deref(), changed.modules), (Some("/boot/b"), None));
         assert_eq!(changed.offloads.len(), 2);
         assert_eq!(changed.memory, guest.memory);
-        assert_eq!(guest.changed(&GuestChanges::default()), guest);
+        assert_eq!(Changes::default().applied_to(&guest), guest);
     }
 
     #[test]
@@ -285,7 +227,7 @@ mod tests {
             device_options: [("a,b".to_owned(), DeviceOption::Switch(true))].into(),
             ..Guest::default()
         };
-        let keys: Vec<_> = guest.contradictions().iter().map(|found| found.key).collect();
+        let keys: Vec<_> = guest.contradictions().into_iter().map(|found| found.key).collect();
         assert_eq!(keys, ["guest.driver_options", "guest.device_options"]);
     }
 }

@@ -3,8 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Contradiction, Guest, GuestChanges, Placement, Scenario, Testbed};
-use crate::units::BitRate;
+use super::{Changes, Contradiction, Guest, Scenario, Testbed};
+use crate::section::SectionName;
 
 /// One of two or more ways of having everything, measured beside each other in every block: two
 /// versions of QEMU, two kernels, an option on and off. The first is what the others are compared
@@ -16,42 +16,14 @@ pub struct Variant {
     pub name: String,
     /// What its guests have otherwise.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub guest: GuestChanges,
+    pub guest: Changes<Guest>,
     /// What its testbed has otherwise; then its baselines are measured too.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub testbed: TestbedChanges,
-}
-
-/// What a variant has otherwise than the scenario's testbed.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct TestbedChanges {
-    /// As [`Testbed::mtu`].
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub mtu: Option<u32>,
-    /// As [`Testbed::rate`].
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub rate: Option<BitRate>,
-    /// As [`Testbed::placement`].
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub placement: Option<Placement>,
+    pub testbed: Changes<Testbed>,
 }
 
 pub(super) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
-}
-
-impl Testbed {
-    /// The testbed with a variant's changes.
-    #[must_use]
-    pub fn changed(&self, changes: &TestbedChanges) -> Self {
-        Self {
-            mtu: changes.mtu.unwrap_or(self.mtu),
-            rate: changes.rate.or(self.rate),
-            placement: changes.placement.unwrap_or(self.placement),
-            ..self.clone()
-        }
-    }
 }
 
 /// More are more than anybody compares, and each wants its own snapshot.
@@ -60,12 +32,12 @@ const MOST_VARIANTS: usize = 8;
 impl Scenario {
     /// The guest of a variant, or of the scenario that has none.
     pub fn guest_of(&self, variant: Option<&Variant>) -> Guest {
-        variant.map_or_else(|| self.guest.clone(), |variant| self.guest.changed(&variant.guest))
+        variant.map_or_else(|| self.guest.clone(), |variant| variant.guest.applied_to(&self.guest))
     }
 
     /// The testbed of a variant, or of the scenario that has none.
     pub fn testbed_of(&self, variant: Option<&Variant>) -> Testbed {
-        variant.map_or_else(|| self.testbed.clone(), |own| self.testbed.changed(&own.testbed))
+        variant.map_or_else(|| self.testbed.clone(), |own| own.testbed.applied_to(&self.testbed))
     }
 
     /// Every variant, or the one of a scenario that has none.
@@ -78,10 +50,10 @@ impl Scenario {
 
     /// Whether a variant has another testbed, so that baselines differ as well.
     pub fn varies_testbed(&self) -> bool {
-        self.variants.iter().any(|variant| variant.testbed != TestbedChanges::default())
+        self.variants.iter().any(|variant| !variant.testbed.is_empty())
     }
 
-    pub(super) fn check_variants(&self, check: &mut impl FnMut(bool, &'static str, String)) {
+    pub(super) fn check_variants(&self, check: &mut impl FnMut(bool, &str, String)) {
         let variants = &self.variants;
         if variants.is_empty() {
             return;
@@ -101,15 +73,15 @@ impl Scenario {
             );
             let is_taken = variants[..at].iter().any(|other| other.name == *name);
             check(is_taken, "variants", format!("two variants are called `{name}`"));
-            for Contradiction { message, .. } in self.guest.changed(&variant.guest).contradictions()
-            {
+            let guest = variant.guest.applied_to(&self.guest);
+            for Contradiction { message, .. } in guest.contradictions() {
                 check(true, "variants", format!("{name}: {message}"));
             }
         }
         self.check_variants_differ(check);
     }
 
-    fn check_variants_differ(&self, check: &mut impl FnMut(bool, &'static str, String)) {
+    fn check_variants_differ(&self, check: &mut impl FnMut(bool, &str, String)) {
         check(
             self.testbed.server.is_some(),
             "variants",
@@ -120,11 +92,17 @@ impl Scenario {
             "variants",
             "without a NIC model there is no guest that could vary: give factors.nic".into(),
         );
-        let sets_mtu = self.variants.iter().any(|variant| variant.testbed.mtu.is_some());
-        check(
-            sets_mtu && !self.factors.mtu.is_empty(),
-            "variants",
-            "the MTU is a factor already: leave it out here or there".into(),
-        );
+        for factor in self.factors.keys() {
+            let is_changed = self.variants.iter().any(|variant| match factor.section {
+                SectionName::Guest => variant.guest.changes(&factor.path),
+                SectionName::Testbed => variant.testbed.changes(&factor.path),
+                SectionName::Workload => false,
+            });
+            check(
+                is_changed,
+                "variants",
+                format!("{} is a factor already: leave it out here or there", factor.full_path()),
+            );
+        }
     }
 }

@@ -4,7 +4,8 @@ use std::str::FromStr;
 
 use toml::{Table, Value};
 
-use crate::scenario::{Scenario, Variant};
+use crate::scenario::{Scenario, USUAL, Variant};
+use crate::section::{SectionName, Takes, sections_with};
 use crate::suggest::nearest;
 
 /// One `--set key=value`, or another option that changes a key of the scenario.
@@ -18,6 +19,8 @@ pub struct Override {
     /// Absent where a variant is only named.
     key: Option<String>,
     value: Value,
+    /// Whether it is for the factors, whatever they have now.
+    is_factor: bool,
 }
 
 /// A `--set` that cannot be meant.
@@ -44,10 +47,17 @@ impl FromStr for Override {
     fn from_str(text: &str) -> Result<Self, OverrideError> {
         let (path, value) =
             text.split_once('=').ok_or_else(|| OverrideError::NoValue(text.into()))?;
-        let known = known_keys::<Scenario>();
-        let (section, key) = resolve(path.trim(), &known)?;
+        let path = path.trim();
+        let (path, named) = path.strip_prefix("factors.").map_or((path, false), |key| (key, true));
+        let mut known = known_keys::<Scenario>();
+        // What can be varied are the keys of the other sections.
+        known.retain(|(section, _)| section != "factors" && !section.starts_with("factors."));
+        known.push(("factors".to_owned(), vec!["nic".to_owned()]));
+        let (section, key) = resolve(path, &known)?;
         let value = value_of(value.trim(), section.as_deref(), &known);
-        Ok(Self { text: format!("--set {text}"), variant: None, section, key: Some(key), value })
+        let is_factor = named || USUAL.contains(&path);
+        let text = format!("--set {text}");
+        Ok(Self { text, variant: None, section, key: Some(key), value, is_factor })
     }
 }
 
@@ -61,6 +71,7 @@ impl Override {
             section: Some(section.to_owned()),
             key: Some(key.to_owned()),
             value,
+            is_factor: false,
         }
     }
 
@@ -80,6 +91,7 @@ impl Override {
             section: None,
             key: None,
             value: Value::Boolean(true),
+            is_factor: false,
         };
         if let Some(change) = change {
             let (path, value) =
@@ -105,6 +117,7 @@ impl Override {
             section: Some(section),
             key: Some(key.to_owned()),
             value: bare_value(value.trim()),
+            is_factor: false,
         }
     }
 
@@ -113,16 +126,37 @@ impl Override {
         &self.text
     }
 
-    /// Whether it changes the key of that dotted name; what a variant has otherwise is under `variants`.
+    /// Whether it changes the key of that dotted name, or something inside of it; what a variant has
+    /// otherwise is under `variants`.
     pub(super) fn sets(&self, key: &str) -> bool {
         if self.variant.is_some() {
             return key == "variants";
         }
-        let own = self.key.as_deref().unwrap_or_default();
-        self.section.as_ref().map_or_else(|| own.to_owned(), |s| format!("{s}.{own}")) == key
+        let own = self.full_path();
+        let is_inside = |key: &str| own == key || own.starts_with(&format!("{key}."));
+        let of_factor = |key: &str| match self.varied() {
+            Some((section, path)) => key == path || key == format!("{}.{path}", section.name()),
+            None => false,
+        };
+        is_inside(key) || key.strip_prefix("factors.").is_some_and(of_factor)
     }
 
-    /// Changes the scenario's table.
+    /// The key with its section.
+    fn full_path(&self) -> String {
+        let own = self.key.as_deref().unwrap_or_default();
+        self.section.as_ref().map_or_else(|| own.to_owned(), |section| format!("{section}.{own}"))
+    }
+
+    /// The section and the path of a key that can be varied.
+    fn varied(&self) -> Option<(SectionName, String)> {
+        let full = self.full_path();
+        let (section, path) = full.split_once('.').filter(|_| self.variant.is_none())?;
+        let section = SectionName::named(section)?;
+        section.key(path).map(|_| (section, path.to_owned()))
+    }
+
+    /// Changes the scenario's table. Several values of a key are its levels, and so is one where it is
+    /// varied already.
     pub(super) fn apply(&self, table: &mut Table) {
         let Some(table) = (match &self.variant {
             Some(name) => variant_of(table, name),
@@ -130,23 +164,44 @@ impl Override {
         }) else {
             return;
         };
-        let target = match &self.section {
-            None => table,
-            Some(section) => {
-                let mut target = table;
-                for name in section.split('.') {
-                    let entry = target.entry(name).or_insert(Value::Table(Table::new()));
-                    match entry {
-                        Value::Table(inner) => target = inner,
-                        // A wrong type there is reported when the whole is read.
-                        _ => return,
-                    }
-                }
-                target
+        if let Some((section, path)) = self.varied() {
+            let full = format!("{}.{path}", section.name());
+            let at = |table: &Table, path: &str| found(table, &format!("factors.{path}"));
+            let is_list = section.key(&path).is_some_and(|key| key.takes == Takes::List);
+            if at(table, &full)
+                || at(table, &path)
+                || self.is_factor
+                || (self.value.is_array() && !is_list)
+            {
+                let bare = sections_with(&path).len() == 1 && !at(table, &full);
+                let path = if bare { path } else { full };
+                return put(table, &format!("factors.{path}"), &self.value);
             }
-        };
-        if let Some(key) = &self.key {
-            target.insert(key.clone(), self.value.clone());
+        }
+        if self.key.is_some() {
+            put(table, &self.full_path(), &self.value);
+        }
+    }
+}
+
+/// Whether something stands at a dotted path.
+fn found(table: &Table, path: &str) -> bool {
+    match path.split_once('.') {
+        None => table.contains_key(path),
+        Some((outer, inner)) => {
+            table.get(outer).and_then(Value::as_table).is_some_and(|table| found(table, inner))
+        }
+    }
+}
+
+/// Puts a value at a dotted path. A wrong type on the way is reported when the whole is read.
+fn put(table: &mut Table, path: &str, value: &Value) {
+    match path.split_once('.') {
+        None => drop(table.insert(path.to_owned(), value.clone())),
+        Some((outer, inner)) => {
+            if let Value::Table(table) = table.entry(outer).or_insert(Value::Table(Table::new())) {
+                put(table, inner, value);
+            }
         }
     }
 }
@@ -251,10 +306,18 @@ fn value_of(text: &str, section: Option<&str>, known: &Known) -> Value {
     let is_open = known.iter().any(|(name, keys)| {
         Some(name.as_str()) == section && keys.iter().any(|key| key == ANY_KEY)
     });
-    match text {
-        "on" if is_open => Value::Boolean(true),
-        "off" if is_open => Value::Boolean(false),
-        _ => bare_value(text),
+    match bare_value(text) {
+        Value::Array(values) if is_open => Value::Array(values.into_iter().map(switched).collect()),
+        value if is_open => switched(value),
+        value => value,
+    }
+}
+
+fn switched(value: Value) -> Value {
+    match value.as_str() {
+        Some("on") => Value::Boolean(true),
+        Some("off") => Value::Boolean(false),
+        _ => value,
     }
 }
 

@@ -14,9 +14,9 @@ impl Workload {
     /// Everything about it that contradicts itself, whatever machine it is for.
     pub fn contradictions(&self) -> Vec<Contradiction> {
         let mut found = Vec::new();
-        let mut check = |wrong: bool, key: &'static str, message: String| {
+        let mut check = |wrong: bool, key: &str, message: String| {
             if wrong {
-                found.push(Contradiction { key, message });
+                found.push(Contradiction { key: key.to_owned(), message });
             }
         };
         for (key, kinds) in self.keys_with_kinds() {
@@ -62,7 +62,7 @@ impl Workload {
         found
     }
 
-    fn check_times(&self, check: &mut impl FnMut(bool, &'static str, String)) {
+    fn check_times(&self, check: &mut impl FnMut(bool, &str, String)) {
         check(
             self.duration < TimeSpan::from_millis(200),
             "workload.duration",
@@ -80,7 +80,7 @@ impl Workload {
         );
     }
 
-    fn check_sizes(&self, check: &mut impl FnMut(bool, &'static str, String)) {
+    fn check_sizes(&self, check: &mut impl FnMut(bool, &str, String)) {
         let message = self.message_bytes();
         check(
             !(1..=16 << 20).contains(&message.as_bytes()),
@@ -120,7 +120,7 @@ impl Workload {
         );
     }
 
-    fn check_spread(&self, check: &mut impl FnMut(bool, &'static str, String)) {
+    fn check_spread(&self, check: &mut impl FnMut(bool, &str, String)) {
         let parts = [
             ("workload.source_addresses", self.source_addresses),
             ("workload.destination_addresses", self.destination_addresses),
@@ -147,7 +147,7 @@ impl Workload {
         );
     }
 
-    fn check_socket(&self, check: &mut impl FnMut(bool, &'static str, String)) {
+    fn check_socket(&self, check: &mut impl FnMut(bool, &str, String)) {
         check(
             self.mss.is_some_and(|mss| !(88..=32_767).contains(&mss)),
             "workload.mss",

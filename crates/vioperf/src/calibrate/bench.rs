@@ -123,7 +123,7 @@ impl<'a> Bench<'a> {
             testbed: Testbed { rate: wanted.link, ..Testbed::default() },
             guest: self.guest.clone(),
             workload: wanted.workload.clone(),
-            factors: Factors { nic: nic.into(), ..Factors::default() },
+            factors: Factors::of_nics(nic),
             variants: Vec::new(),
             repeat: Repeat { blocks: 1, ..Repeat::default() },
         }
@@ -208,7 +208,7 @@ impl<'a> Bench<'a> {
     }
 
     fn run_info(&self, scenario: Scenario, plan: Plan) -> RunInfo {
-        let (hypervisor, variant_hypervisors) = self.stage.supply.facts(&scenario);
+        let (hypervisor, variant_hypervisors) = self.stage.supply.facts(&plan);
         RunInfo {
             schema_version: SCHEMA_VERSION,
             vioperf_version: env!("CARGO_PKG_VERSION").to_owned(),

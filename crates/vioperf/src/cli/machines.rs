@@ -4,8 +4,8 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 use clap::{Arg, ArgAction, ArgMatches, Args, FromArgMatches};
-use vioperf_model::scenario::Factors;
 use vioperf_model::scenario_file::Override;
+use vioperf_model::section::{SectionName, Takes};
 use vioperf_model::units::{BitRate, ByteSize, TimeSpan};
 use vioperf_model::workload::{WorkloadKey, workload_keys};
 
@@ -153,8 +153,7 @@ fn option(key: &WorkloadKey) -> Arg {
 
 /// Whether a scenario can vary it.
 fn is_factor(key: &str) -> bool {
-    let factors = schemars::schema_for!(Factors).to_value();
-    factors.get("properties").is_some_and(|properties| properties.get(key).is_some())
+    SectionName::Workload.key(key).is_some_and(|key| key.takes == Takes::One)
 }
 
 impl Args for WorkloadOptions {

@@ -16,7 +16,7 @@ use vioperf_model::workload::{Workload, WorkloadKind};
 use crate::calibrate::{self, Bench, Findings, render, stored};
 use crate::cli::{CalibrateArgs, CalibrateFormat};
 use crate::conductor::core_speed::Cores;
-use crate::conductor::hypervisor::{ByVariant, GuestSupply, Ingredients};
+use crate::conductor::hypervisor::{GuestSupply, Ingredients};
 use crate::conductor::lab_stage::LabStage;
 use crate::conductor::placement::Placements;
 use crate::conductor::standing;
@@ -37,7 +37,7 @@ pub fn execute(args: &CalibrateArgs, output: &Output) -> Result<ExitCode, Failur
     // Without a guest the host's part is still worth having.
     let (ingredients, no_guest) = match preflight::check(scenario.clone()) {
         Ok(Ready { ingredients, .. }) => (ingredients, None),
-        Err(failure) => (ByVariant::new(), Some(failure.to_string())),
+        Err(failure) => (Vec::new(), Some(failure.to_string())),
     };
     if let Some(reason) = &no_guest {
         output.warning(format_args!("no guest takes part: {reason}"));
@@ -60,7 +60,7 @@ pub fn execute(args: &CalibrateArgs, output: &Output) -> Result<ExitCode, Failur
 struct Asked<'a> {
     args: &'a CalibrateArgs,
     scenario: Scenario,
-    ingredients: ByVariant<Ingredients>,
+    ingredients: Vec<Ingredients>,
     /// Why no guest takes part.
     no_guest: Option<String>,
 }
@@ -74,7 +74,7 @@ fn scenario(args: &CalibrateArgs) -> Result<Scenario> {
         testbed: Testbed::default(),
         guest: Guest { kernel: args.kernel.clone(), qemu: args.qemu.clone(), ..Guest::default() },
         workload: Workload::new(WorkloadKind::TcpStream),
-        factors: Factors { nic: vec![nic].into(), ..Factors::default() },
+        factors: Factors::of_nics(vec![nic]),
         variants: Vec::new(),
         repeat: Repeat::default(),
     })
@@ -107,7 +107,7 @@ fn measure(
     let guest = &asked.scenario.guest;
     let supply = GuestSupply::set_up(standing.lab(), &asked.ingredients, interrupt, output)?;
     let host = host_facts(Path::new("/"));
-    let (hypervisor, _) = supply.facts(&asked.scenario);
+    let (hypervisor, _) = supply.facts(&plan);
     let machine = stored::machine(&host, hypervisor.as_ref());
     let nic = asked.scenario.factors.nic.as_slice().first().copied();
     let nic = nic.filter(|_| hypervisor.is_some());

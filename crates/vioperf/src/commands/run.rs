@@ -17,7 +17,7 @@ use crate::calibrate::stored;
 use crate::cli::RunArgs;
 use crate::commands::report::analysis_of;
 use crate::conductor::core_speed::Cores;
-use crate::conductor::hypervisor::{ByVariant, GuestSupply, Ingredients};
+use crate::conductor::hypervisor::{GuestSupply, Ingredients};
 use crate::conductor::lab_stage::LabStage;
 use crate::conductor::placement::Placements;
 use crate::conductor::schedule::{Earlier, Schedule, SoFar};
@@ -40,7 +40,7 @@ struct Prepared {
     scenario: Scenario,
     left_out: Vec<LeftOut>,
     plan: Plan,
-    ingredients: ByVariant<Ingredients>,
+    ingredients: Vec<Ingredients>,
     directory: PathBuf,
     /// The run that goes on; absent for a new one.
     resumed: Option<Resumed>,
@@ -159,7 +159,7 @@ fn inside(
         interrupt: &interrupt,
         started: Instant::now(),
         output,
-        placements: Placements::new(&prepared.scenario),
+        placements: Placements::new(&prepared.scenario, &prepared.plan),
         machine_before: match prepared.resumed {
             Some(_) => None,
             None => machine_look::look(Path::new("/")),
@@ -282,8 +282,8 @@ impl Session<'_> {
 }
 
 fn run_info(prepared: &Prepared, supply: &GuestSupply, placements: &Placements) -> RunInfo {
-    let (hypervisor, variant_hypervisors) = supply.facts(&prepared.scenario);
-    let (placement, variant_placements) = placements.facts();
+    let (hypervisor, variant_hypervisors) = supply.facts(&prepared.plan);
+    let (placement, variant_placements) = placements.facts(&prepared.plan);
     let host = host_facts(Path::new("/"));
     let calibration = stored::find(&host, hypervisor.as_ref());
     RunInfo {

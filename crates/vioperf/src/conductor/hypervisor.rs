@@ -15,9 +15,9 @@ use vioperf_lab::kernel::{ALWAYS_NEEDED, GuestKernel, USED_IF_PRESENT};
 use vioperf_lab::qemu::accelerator::{self, Key, Memory};
 use vioperf_lab::qemu::{Accelerator, BootImage, Hypervisor, Qemu, Shape, Snapshot, Verdict};
 use vioperf_model::nic::NicModel;
-use vioperf_model::plan::Cell;
+use vioperf_model::plan::{Cell, Plan};
 use vioperf_model::record::{HypervisorFacts, TemplateTimes};
-use vioperf_model::scenario::{Guest, Reuse, Scenario};
+use vioperf_model::scenario::{Guest, Reuse};
 
 use super::node_link::{NodeError, NodeLink};
 use crate::interrupt::Interrupt;
@@ -36,84 +36,82 @@ pub struct Ingredients {
     pub kernel: GuestKernel,
     /// Every NIC model of the plan.
     pub models: Vec<NicModel>,
-    /// The guest as the scenario, or its variant, wants it.
+    /// The guest as it is wanted.
     pub guest: Guest,
+    /// What its kind is called, where there are several.
+    pub name: Option<String>,
 }
-
-/// What is there for each variant, or for the scenario that has none.
-pub type ByVariant<T> = BTreeMap<Option<String>, T>;
 
 /// Everything that guests start from.
 #[derive(Debug, Default)]
 pub struct GuestSupply {
-    by_variant: ByVariant<GuestOrder>,
+    orders: Vec<GuestOrder>,
 }
 
-/// How guests of a variant are made.
+/// How guests of a kind are made.
 #[derive(Debug)]
 pub struct GuestOrder {
-    /// What they start from; variants that differ in their NIC's settings alone share it.
+    /// What they start from; those that differ in their NIC's settings alone share it.
     pub factory: Rc<GuestFactory>,
     /// What they are.
     pub guest: Guest,
 }
 
 impl GuestSupply {
-    /// Boots what the guests of each variant are restored from.
+    /// Boots what the guests of each kind are restored from.
     ///
     /// # Errors
     /// As those of [`GuestFactory::set_up`].
     pub fn set_up(
         lab: &Lab,
-        ingredients: &ByVariant<Ingredients>,
+        ingredients: &[Ingredients],
         interrupt: &Interrupt,
         output: &Output,
     ) -> Result<Self> {
-        let mut by_variant: ByVariant<GuestOrder> = BTreeMap::new();
-        for (variant, ingredients) in ingredients {
+        let mut orders: Vec<GuestOrder> = Vec::new();
+        for ingredients in ingredients {
             let wanted = ingredients.guest.without_nic_settings();
-            let same = by_variant
-                .values()
+            let same = orders
+                .iter()
                 .find(|made| made.guest.without_nic_settings() == wanted)
                 .map(|made| Rc::clone(&made.factory));
             let factory = match same {
                 Some(factory) => factory,
                 None => Rc::new(
                     GuestFactory::set_up(lab, ingredients, interrupt, output).with_context(
-                        || match variant {
-                            Some(name) => format!("variant {name}"),
+                        || match &ingredients.name {
+                            Some(name) => format!("cannot make guests: {name}"),
                             None => "cannot make guests".to_owned(),
                         },
                     )?,
                 ),
             };
-            let guest = ingredients.guest.clone();
-            by_variant.insert(variant.clone(), GuestOrder { factory, guest });
+            orders.push(GuestOrder { factory, guest: ingredients.guest.clone() });
         }
-        Ok(Self { by_variant })
+        Ok(Self { orders })
     }
 
-    /// How the guests of a cell are made; absent when the plan has no guest.
+    /// How the guests of a cell are made; absent when it has none.
     pub fn of(&self, cell: &Cell) -> Option<&GuestOrder> {
-        self.by_variant.get(&cell.variant.as_ref().map(|variant| variant.name.clone()))
+        let wanted = cell.guest.as_ref()?;
+        self.orders.iter().find(|order| order.guest == *wanted)
     }
 
     /// Whether any guest is emulated in software.
     pub fn is_emulated(&self) -> bool {
-        self.by_variant.values().any(|order| order.factory.is_emulated())
+        self.orders.iter().any(|order| order.factory.is_emulated())
     }
 
-    /// What runs the guests, for the run's provenance: that of the scenario's first variant, and
-    /// those of all.
+    /// What runs the guests of a plan, for the run's provenance: those of the first kind, and those of
+    /// each by its name where they differ.
     pub fn facts(
         &self,
-        scenario: &Scenario,
+        plan: &Plan,
     ) -> (Option<HypervisorFacts>, BTreeMap<String, HypervisorFacts>) {
-        let first = scenario.variants.first().map(|variant| variant.name.clone());
-        let facts = |order: &GuestOrder| order.factory.facts();
-        let all = self.by_variant.iter();
-        let named = all.filter_map(|(name, order)| Some((name.clone()?, facts(order))));
-        (self.by_variant.get(&first).map(facts), named.collect())
+        let of = |cell: &Cell| self.of(cell).map(|order| order.factory.facts());
+        let first = plan.cells.iter().find_map(of);
+        let named = plan.cells.iter().filter_map(|cell| Some((cell.guest_name()?, of(cell)?)));
+        (first, named.collect())
     }
 }
 

@@ -163,7 +163,7 @@ impl LabStage<'_> {
         let mut nodes = Nodes { burn: self.burn, ..nodes(standing, cell, is_emulated) };
         if cell.workload.kind != WorkloadKind::RateSearch {
             let mut workload = cell.workload.clone();
-            if is_fresh && self.supply.is_emulated() {
+            if is_fresh && is_emulated {
                 let warmup = workload.warmup.as_duration() + FRESH_GUEST_WARMUP;
                 workload.warmup = time_span(warmup);
             }

@@ -1,46 +1,61 @@
-//! Which cores the threads of each variant's lab are held to.
+//! Which cores the threads of each cell's lab are held to.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use vioperf_lab::placement::{apart, usable_cores};
-use vioperf_model::plan::Cell;
+use vioperf_model::plan::{Cell, Plan};
 use vioperf_model::record::CorePlacement;
-use vioperf_model::scenario::{Placement, Scenario, Variant};
+use vioperf_model::scenario::{Guest, Placement, Scenario};
 
-use super::hypervisor::{ByVariant, shape_of};
+use super::hypervisor::shape_of;
 
-/// The cores for each variant, and for what all variants share; nothing for those that the scheduler is
-/// free to place.
+/// What is placed, and where: nothing for what the scheduler is free to place.
 #[derive(Debug, Clone, Default)]
 pub struct Placements {
-    by_variant: ByVariant<CorePlacement>,
+    cores: Vec<u16>,
+    /// The guest that a baseline's second namespace stands for.
+    guest: Guest,
+    /// Every placement of the plan, by what it follows from.
+    made: Vec<(Wanted, CorePlacement)>,
 }
+
+/// What a placement follows from: who decides, and how many virtual CPUs there are.
+type Wanted = (Placement, u16);
 
 impl Placements {
     /// What the scenario wants, on the cores that this process may use.
-    pub fn new(scenario: &Scenario) -> Self {
+    pub fn new(scenario: &Scenario, plan: &Plan) -> Self {
         let cores = usable_cores(Path::new("/"));
-        let place = |variant: Option<&Variant>| match scenario.testbed_of(variant).placement {
-            Placement::Free => None,
-            Placement::Apart => Some(apart(&cores, shape_of(&scenario.guest_of(variant)).vcpus)),
-        };
-        let named = scenario.variants.iter().map(Some).chain([None]);
-        let by_variant = named.filter_map(|variant| {
-            Some((variant.map(|variant| variant.name.clone()), place(variant)?))
-        });
-        Self { by_variant: by_variant.collect() }
+        let mut placements = Self { cores, guest: scenario.guest.clone(), made: Vec::new() };
+        for cell in &plan.cells {
+            let wanted = placements.wanted(cell);
+            let is_known = placements.made.iter().any(|(known, _)| *known == wanted);
+            if wanted.0 != Placement::Free && !is_known {
+                let cores = apart(&placements.cores, wanted.1);
+                placements.made.push((wanted, cores));
+            }
+        }
+        placements
+    }
+
+    fn wanted(&self, cell: &Cell) -> Wanted {
+        let guest = cell.guest.as_ref().unwrap_or(&self.guest);
+        (cell.testbed.placement, shape_of(guest).vcpus)
     }
 
     /// The cores for a cell's lab.
     pub fn of(&self, cell: &Cell) -> Option<&CorePlacement> {
-        self.by_variant.get(&cell.variant_name().map(str::to_owned))
+        let wanted = self.wanted(cell);
+        self.made.iter().find(|(known, _)| *known == wanted).map(|(_, cores)| cores)
     }
 
-    /// For the run's provenance: what all share, and what each variant has.
-    pub fn facts(&self) -> (Option<CorePlacement>, BTreeMap<String, CorePlacement>) {
-        let named = self.by_variant.iter();
-        let named = named.filter_map(|(name, cores)| Some((name.clone()?, cores.clone())));
-        (self.by_variant.get(&None).cloned(), named.collect())
+    /// For the run's provenance: what the first cell has, and what each kind of cell has that is called
+    /// otherwise.
+    pub fn facts(&self, plan: &Plan) -> (Option<CorePlacement>, BTreeMap<String, CorePlacement>) {
+        let first = plan.cells.first().and_then(|cell| self.of(cell));
+        let named =
+            plan.cells.iter().filter_map(|cell| Some((cell.kind_name()?, self.of(cell)?.clone())));
+        (first.cloned(), named.collect())
     }
 }

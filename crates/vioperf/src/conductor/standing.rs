@@ -62,10 +62,10 @@ pub fn bring_up(
     let node =
         || ProcessCommand { program: "/proc/self/exe".into(), arguments: vec!["node".into()] };
     let spec = LabSpec {
-        switch: cell.switch,
+        switch: cell.testbed.switch,
         near: near_end(cell),
-        mtu: cell.mtu,
-        rate: cell.rate,
+        mtu: cell.testbed.mtu,
+        rate: cell.testbed.rate,
         placement: placement.cloned(),
         peer: node(),
         second: node(),
@@ -77,13 +77,13 @@ pub fn bring_up(
         let mut link =
             NodeLink::greet(&place.to_string(), duplicate(channel)?, NODE_START, interrupt)?;
         link.set_patience(Urgency::AfterTrial);
-        let further_addresses = addresses::further(cell.ip, owner, &cell.workload);
+        let further_addresses = addresses::further(cell.testbed.ip, owner, &cell.workload);
         let interface = link.configure(InterfaceConfig {
             interface: InterfaceSelector::Name(ENDPOINT_INTERFACE.to_owned()),
             address,
             further_addresses: further_addresses.clone(),
-            prefix_length: addresses::prefix_length(cell.ip),
-            mtu: cell.mtu,
+            prefix_length: addresses::prefix_length(cell.testbed.ip),
+            mtu: cell.testbed.mtu,
             offloads: BTreeMap::new(),
             ports: None,
             timeout: time_span(NODE_START),
@@ -91,7 +91,7 @@ pub fn bring_up(
         let addresses = [vec![address], further_addresses].concat();
         Ok::<_, anyhow::Error>(Endpoint { place, link, addresses, interface, greets: false })
     };
-    let (peer, second) = (addresses::peer(cell.ip), addresses::second(cell.ip));
+    let (peer, second) = (addresses::peer(cell.testbed.ip), addresses::second(cell.testbed.ip));
     let peer = endpoint(Place::Peer, &lab.peer.channel, peer, Owner::Peer)?;
     let second = endpoint(Place::Second, &lab.second.channel, second, Owner::Second)?;
     let resting = Vec::new();

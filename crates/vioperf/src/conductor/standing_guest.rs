@@ -43,7 +43,7 @@ impl LabStage<'_> {
         model: NicModel,
         cell: &Cell,
     ) -> Result<(StandingGuest, GuestSetup), Failed> {
-        let mtu = cell.mtu;
+        let mtu = cell.testbed.mtu;
         let order = self.supply.of(cell).ok_or_else(|| Failed {
             reason: "the plan said that it needs no guest".into(),
             console_tail: Vec::new(),
@@ -61,13 +61,14 @@ impl LabStage<'_> {
         };
         let options = order.guest.device_options.clone();
         let number = self.guests_started;
-        let address = addresses::of_guest(cell.ip, number);
-        let further_addresses = addresses::further(cell.ip, Owner::Guest(number), &cell.workload);
+        let address = addresses::of_guest(cell.testbed.ip, number);
+        let further_addresses =
+            addresses::further(cell.testbed.ip, Owner::Guest(number), &cell.workload);
         self.guests_started = self.guests_started.wrapping_add(1);
         let nic = NicSpec {
             model,
             addresses: [vec![address], further_addresses.clone()].concat(),
-            prefix_length: addresses::prefix_length(cell.ip),
+            prefix_length: addresses::prefix_length(cell.testbed.ip),
             queues: QUEUES,
             options,
         };
@@ -77,7 +78,7 @@ impl LabStage<'_> {
             interface: InterfaceSelector::Mac(guest.mac().to_string()),
             address,
             further_addresses: further_addresses.clone(),
-            prefix_length: addresses::prefix_length(cell.ip),
+            prefix_length: addresses::prefix_length(cell.testbed.ip),
             mtu,
             offloads: order.guest.offloads.clone(),
             ports: guest.ports().map(|ports| (*ports.start(), *ports.end())),

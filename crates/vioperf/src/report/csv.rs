@@ -3,6 +3,7 @@
 
 use vioperf_analysis::columns::named;
 use vioperf_analysis::result::{CellAnalysis, EndFacts, MachineUse, Metric, RunAnalysis};
+use vioperf_analysis::wording;
 use vioperf_model::record::Place;
 
 use super::columns;
@@ -28,6 +29,7 @@ const COLUMNS: &[Column] = &[
     ("switch", Field::Of(|c| c.switch.to_string())),
     ("mtu_bytes", Field::Of(|c| c.mtu_bytes.to_string())),
     ("ip", Field::Of(|c| c.ip.to_string())),
+    ("levels", Field::Of(|c| text(&wording::levels(&c.levels)))),
     ("streams", Field::Of(|c| c.streams.to_string())),
     ("direction", Field::Of(|c| c.direction.to_string())),
     ("trials_planned", Field::Of(|c| c.trials.planned.to_string())),

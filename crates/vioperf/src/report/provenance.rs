@@ -53,6 +53,15 @@ pub fn facts(analysis: &RunAnalysis) -> Vec<(&'static str, String)> {
         }
     }
     facts.extend(run.scenario.variants.iter().map(|own| ("Variant", variant(run, own))));
+    let is_variant = |name: &str| run.scenario.variants.iter().any(|own| own.name == name);
+    let of_levels = run.variant_hypervisors.iter().filter(|(name, _)| !is_variant(name));
+    facts.extend(of_levels.map(|(name, ran)| {
+        let vcpus = count(usize::from(ran.vcpus), "virtual CPU");
+        let (qemu, kernel) = (qemu_version(ran), &ran.guest_kernel_release);
+        ("Guests", format!("{name}: {vcpus}, QEMU {qemu}, kernel {kernel}"))
+    }));
+    let of_levels = run.variant_placements.iter().filter(|(name, _)| !is_variant(name));
+    facts.extend(of_levels.map(|(name, cores)| ("Cores", format!("{name}: {}", held(cores)))));
     facts
 }
 

@@ -111,10 +111,13 @@ impl Workload<'_> {
 
 /// Every workload of the run, in the plan's order.
 pub fn workloads(analysis: &RunAnalysis) -> Vec<Workload<'_>> {
-    type Key<'a> = ((SwitchKind, u32, IpVersion), &'a workload::Workload);
+    type Key<'a> = ((SwitchKind, u32, IpVersion, Vec<&'a str>), &'a workload::Workload);
     let mut groups: Vec<(Key<'_>, Vec<&CellAnalysis>)> = Vec::new();
     for cell in &analysis.cells {
-        let key = ((cell.switch, cell.mtu_bytes, cell.ip), &cell.workload);
+        // What concerns the guest alone is part of a path's name.
+        let of_all = cell.levels.iter().filter(|level| !level.factor.starts_with("guest."));
+        let levels = of_all.map(|level| level.name.as_str()).collect();
+        let key = ((cell.switch, cell.mtu_bytes, cell.ip, levels), &cell.workload);
         match groups.iter_mut().find(|(known, _)| *known == key) {
             Some((_, group)) => group.push(cell),
             None => groups.push((key, vec![cell])),
@@ -131,7 +134,7 @@ pub fn workloads(analysis: &RunAnalysis) -> Vec<Workload<'_>> {
     let switches = several(|(a, _), (b, _)| a.0 != b.0);
     let mtus = several(|(a, _), (b, _)| a.1 != b.1);
     let protocols = several(|(a, _), (b, _)| a.2 != b.2);
-    let title = |((switch, mtu, ip), workload): &Key<'_>| {
+    let title = |((switch, mtu, ip, levels), workload): &Key<'_>| {
         let mut title = load(workload);
         if switches {
             title.push_str(&format!(", {switch}"));
@@ -141,6 +144,9 @@ pub fn workloads(analysis: &RunAnalysis) -> Vec<Workload<'_>> {
         }
         if protocols {
             title.push_str(&format!(", {ip}"));
+        }
+        for level in levels {
+            title.push_str(&format!(", {level}"));
         }
         title
     };

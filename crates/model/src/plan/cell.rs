@@ -1,0 +1,130 @@
+//! A cell: one combination of factor levels.
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::nic::NicModel;
+use crate::scenario::{Guest, Testbed};
+use crate::section::SectionName;
+use crate::workload::Workload;
+
+/// The name of a cell: its levels, joined by slashes (`virtio/4-streams/to-guest`).
+#[derive(
+    Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(transparent)]
+pub struct CellId(pub String);
+
+impl fmt::Display for CellId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+/// One combination of factor levels.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Cell {
+    /// Its name, unique in the plan.
+    pub id: CellId,
+    /// The guest's NIC; absent for a baseline, which has no guest in its path.
+    pub nic: Option<NicModel>,
+    /// What the path is made of.
+    #[serde(flatten)]
+    pub testbed: Testbed,
+    /// The guest; absent for a baseline.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub guest: Option<Guest>,
+    /// The load.
+    pub workload: Workload,
+    /// The baseline it is compared with; absent for a baseline.
+    pub baseline: Option<CellId>,
+    /// The variant; absent where there are none, and for a baseline that is the same for all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub variant: Option<VariantOf>,
+    /// The levels of keys of guest, testbed and workload that are varied, in the order of its name; but for
+    /// the usual ones (switch, MTU, Internet protocol and the load's shape), which are part of every name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub levels: Vec<Level>,
+}
+
+/// The level of a factor.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+pub struct Level {
+    /// The key that is varied (`guest.vcpus`).
+    pub factor: String,
+    /// Its value in words (`2`).
+    pub level: String,
+    /// What it is called in names of cells (`2-vcpus`).
+    pub name: String,
+}
+
+/// Which variant of which cell.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct VariantOf {
+    /// The variant's name.
+    pub name: String,
+    /// What the cell would be called without variants.
+    pub of: CellId,
+}
+
+impl Cell {
+    /// Whether others are compared with it: a lab's path without a guest.
+    pub fn is_baseline(&self) -> bool {
+        self.nic.is_none() && self.testbed.server.is_none()
+    }
+
+    /// Whether one testbed, guest included, can serve both cells one after the other.
+    pub fn shares_testbed_with(&self, other: &Self) -> bool {
+        self.shares_lab_with(other)
+            && (self.nic, &self.guest) == (other.nic, &other.guest)
+            && self.variant_name() == other.variant_name()
+    }
+
+    /// Whether one lab can serve both, but for their guests.
+    pub fn shares_lab_with(&self, other: &Self) -> bool {
+        self.testbed == other.testbed
+    }
+
+    /// The variant's name.
+    pub fn variant_name(&self) -> Option<&str> {
+        self.variant.as_ref().map(|variant| variant.name.as_str())
+    }
+
+    /// What the variants of a cell have in common: its name without the variant's.
+    pub fn id_of_all_variants(&self) -> &CellId {
+        self.variant.as_ref().map_or(&self.id, |variant| &variant.of)
+    }
+
+    /// Levels of a section's keys.
+    pub fn levels_of(&self, section: SectionName) -> impl Iterator<Item = &Level> {
+        let is_of = move |level: &&Level| {
+            level.factor.split_once('.').is_some_and(|(own, _)| own == section.name())
+        };
+        self.levels.iter().filter(is_of)
+    }
+
+    /// What the cell's guest is called among those of the run: by its levels and its variant; nothing where
+    /// all are alike.
+    pub fn guest_name(&self) -> Option<String> {
+        let levels = self.levels_of(SectionName::Guest).map(|level| level.name.as_str());
+        let words: Vec<&str> = levels.chain(self.variant_name()).collect();
+        (!words.is_empty()).then(|| words.join("/"))
+    }
+
+    /// What the cell's guest and testbed are called among those of the run, as [`Cell::guest_name`].
+    pub fn kind_name(&self) -> Option<String> {
+        let of = |section| self.levels_of(section).map(|level| level.name.as_str());
+        let levels = of(SectionName::Guest).chain(of(SectionName::Testbed));
+        let words: Vec<&str> = levels.chain(self.variant_name()).collect();
+        (!words.is_empty()).then(|| words.join("/"))
+    }
+
+    /// What the cell's path is called in reports: the NIC model, the machine at the other end, or
+    /// `baseline`.
+    pub fn path_name(&self) -> &str {
+        let lab = self.nic.map_or("baseline", NicModel::name);
+        self.testbed.server.as_deref().unwrap_or(lab)
+    }
+}

@@ -1,0 +1,197 @@
+//! From what is varied to cells.
+
+use serde_json::{Map, Value};
+
+use super::{Cell, CellId, Level, VariantOf};
+use crate::nic::NicModel;
+use crate::scenario::{AS_IT_IS, Factor, Guest, IpVersion, Scenario, Testbed, USUAL, Variant};
+use crate::section::{self, Section};
+use crate::units::ByteSize;
+use crate::workload::{Direction, Workload, WorkloadKind};
+
+/// A section with one combination of the levels of its keys.
+pub(crate) type Leveled<T> = (T, Vec<Level>);
+
+/// Every combination of levels; what concerns the guest alone does not multiply baselines.
+pub(crate) fn cells(scenario: &Scenario) -> Vec<Cell> {
+    let paths =
+        std::iter::once(None).chain(scenario.factors.nic.as_slice().iter().copied().map(Some));
+    let workloads = combinations(scenario, scenario.workload.clone());
+    let mut cells = Vec::new();
+    for nic in paths {
+        let varies = nic.is_some() || scenario.varies_testbed();
+        for variant in if varies { scenario.variants_or_none() } else { vec![None] } {
+            let testbeds = combinations(scenario, scenario.testbed_of(variant));
+            let guests = match nic {
+                Some(_) => combinations(scenario, scenario.guest_of(variant)),
+                None => vec![(scenario.guest.clone(), Vec::new())],
+            };
+            for guest in &guests {
+                for testbed in &testbeds {
+                    let path = Path { nic, variant, guest, testbed };
+                    cells.extend(workloads.iter().map(|load| cell(scenario, path, load)));
+                }
+            }
+        }
+    }
+    cells
+}
+
+/// The scenario's guest with every combination of the levels that are about it.
+pub(crate) fn guests(scenario: &Scenario) -> Vec<Guest> {
+    without_levels(combinations(scenario, scenario.guest.clone()))
+}
+
+/// The testbed of every variant with every combination of the levels that are about it.
+pub(crate) fn testbeds(scenario: &Scenario) -> Vec<Testbed> {
+    let variants = scenario.variants_or_none().into_iter();
+    variants
+        .flat_map(|own| without_levels(combinations(scenario, scenario.testbed_of(own))))
+        .collect()
+}
+
+/// The scenario's workload with every combination of the levels that are about the load.
+pub(crate) fn workloads(scenario: &Scenario) -> Vec<Workload> {
+    without_levels(combinations(scenario, scenario.workload.clone()))
+}
+
+fn without_levels<T>(all: Vec<Leveled<T>>) -> Vec<T> {
+    all.into_iter().map(|(section, _)| section).collect()
+}
+
+/// The section multiplied by the levels of all its keys that are varied.
+fn combinations<T: Section>(scenario: &Scenario, base: T) -> Vec<Leveled<T>> {
+    let mut all = vec![(base, Vec::new())];
+    for factor in scenario.factors.of(T::NAME) {
+        let names = names(factor);
+        let levels = || factor.levels.iter().zip(&names);
+        let multiplied = all.iter().flat_map(|(section, known): &Leveled<T>| {
+            levels().map(|(value, name)| {
+                let changed = with_level(section, &factor.path, value);
+                let level = Level {
+                    factor: factor.full_path(),
+                    level: in_words(&changed, &factor.path, value),
+                    name: name.clone(),
+                };
+                (changed, known.iter().cloned().chain([level]).collect())
+            })
+        });
+        all = multiplied.collect();
+    }
+    all
+}
+
+fn names(factor: &Factor) -> Vec<String> {
+    let spoken = factor.section.key(&factor.path).map(|key| key.spoken(&factor.path));
+    section::level_names(spoken.as_deref().unwrap_or(&factor.path), &factor.levels)
+}
+
+/// The section with a key at that level.
+fn with_level<T: Section>(base: &T, path: &str, level: &Value) -> T {
+    if level.as_str() == Some(AS_IT_IS) {
+        return base.clone();
+    }
+    let mut changes = Map::new();
+    section::set(&mut changes, path, level.clone());
+    // Every level was checked when it was read.
+    base.changed(&changes).unwrap_or_else(|_| base.clone())
+}
+
+/// The level in the words of its own type (`1 MiB` for `1024 KiB`).
+fn in_words<T: Section>(changed: &T, path: &str, level: &Value) -> String {
+    let is_default = level.as_str() == Some(AS_IT_IS) || level.is_object();
+    let whole = serde_json::to_value(changed).unwrap_or_default();
+    let own = section::at(&whole, path).filter(|_| !is_default);
+    section::in_words(own.unwrap_or(level))
+}
+
+/// What a load takes its way through.
+#[derive(Clone, Copy)]
+struct Path<'a> {
+    nic: Option<NicModel>,
+    variant: Option<&'a Variant>,
+    guest: &'a Leveled<Guest>,
+    testbed: &'a Leveled<Testbed>,
+}
+
+fn cell(scenario: &Scenario, path: Path<'_>, load: &Leveled<Workload>) -> Cell {
+    let Path { nic, variant, guest: (guest, of_guest), testbed: (testbed, of_testbed) } = path;
+    let (workload, of_load) = load;
+    let workload = fitted(workload.clone(), testbed.ip);
+    // Only what varies is part of the name; the path and the load's shape always are.
+    let mut names: Vec<String> = further(of_testbed).map(|level| level.name.clone()).collect();
+    names.extend(usual_of_testbed(scenario, testbed));
+    names.extend(further(of_load).map(|level| level.name.clone()));
+    names.extend(usual_of_load(scenario, &workload));
+    let names = names.join("/");
+    let id = |path: &str, variant: Option<&Variant>, guest: &[Level]| {
+        let guest = guest.iter().map(|level| level.name.as_str());
+        let variant = variant.map(|variant| variant.name.as_str());
+        let words = [path].into_iter().chain(guest).chain(variant).chain([names.as_str()]);
+        CellId(words.collect::<Vec<_>>().join("/"))
+    };
+    let of_baseline = variant.filter(|_| scenario.varies_testbed());
+    let baseline = nic.map(|_| id("baseline", of_baseline, &[]));
+    let path = testbed.server.as_deref().unwrap_or(nic.map_or("baseline", NicModel::name));
+    let all = id(path, None, of_guest);
+    let levels = [of_guest, of_testbed, of_load];
+    Cell {
+        id: id(path, variant, of_guest),
+        nic,
+        testbed: testbed.clone(),
+        guest: nic.map(|_| guest.clone()),
+        workload,
+        baseline,
+        variant: variant.map(|variant| VariantOf { name: variant.name.clone(), of: all }),
+        levels: levels.into_iter().flat_map(|levels| further(levels)).cloned().collect(),
+    }
+}
+
+/// Levels without a usual name.
+fn further(levels: &[Level]) -> impl Iterator<Item = &Level> {
+    let is_usual =
+        |level: &Level| level.factor.split_once('.').is_some_and(|(_, path)| USUAL.contains(&path));
+    levels.iter().filter(move |level| !is_usual(level))
+}
+
+fn usual_of_testbed(scenario: &Scenario, testbed: &Testbed) -> Vec<String> {
+    let varies = |key| scenario.factors.levels(Testbed::NAME, key).len() > 1;
+    let names = [
+        ("switch", testbed.switch.to_string()),
+        ("mtu", format!("mtu-{}", testbed.mtu)),
+        ("ip", testbed.ip.to_string()),
+    ];
+    names.into_iter().filter(|(key, _)| varies(key)).map(|(_, name)| name).collect()
+}
+
+fn usual_of_load(scenario: &Scenario, workload: &Workload) -> Vec<String> {
+    let is_varied = |key| !scenario.factors.levels(Workload::NAME, key).is_empty();
+    let mut names = Vec::new();
+    let mut add = |key, name: Option<String>| names.extend(name.filter(|_| is_varied(key)));
+    add("transport", workload.transport.map(|level| level.to_string()));
+    add("payload", Some(format!("{}-bytes", workload.payload_bytes())));
+    add("receivers", workload.receivers.map(|level| level.to_string()));
+    add("background", workload.background.map(|level| format!("beside-{level}")));
+    let plural = if workload.streams == 1 { "" } else { "s" };
+    names.push(format!("{}-stream{plural}", workload.streams));
+    names.push(match (&scenario.testbed.server, workload.direction) {
+        (None, direction) => direction.to_string(),
+        (Some(_), Direction::ToGuest) => "to".to_owned(),
+        (Some(_), Direction::FromGuest) => "from".to_owned(),
+        (Some(_), Direction::Both) => "both".to_owned(),
+    });
+    names
+}
+
+/// What is sent where nobody said how much: the longer header of IPv6 takes its room.
+fn fitted(mut workload: Workload, ip: IpVersion) -> Workload {
+    if workload.payload.is_none()
+        && workload.kind == WorkloadKind::UdpStream
+        && ip == IpVersion::Ipv6
+    {
+        let more = ip.header_bytes() - IpVersion::Ipv4.header_bytes();
+        let payload = workload.payload_bytes() - u64::from(more);
+        workload.payload = Some(ByteSize::from_bytes(payload));
+    }
+    workload
+}

@@ -1,0 +1,219 @@
+//! What a scenario says that contradicts itself or cannot be meant.
+
+use std::ops::RangeInclusive;
+
+use super::{Contradiction, IpVersion, Placement, Scenario, Testbed};
+use crate::plan;
+use crate::section::{self, SectionName};
+use crate::workload::{Workload, WorkloadKind};
+
+const UDP_HEADER_BYTES: u32 = 8;
+
+/// Slowest and fastest link in bits per second: a frame takes 0.2 s at the one, and the other is
+/// beyond what one core moves.
+const LINK_RATES: RangeInclusive<u64> = 64_000..=400_000_000_000;
+
+/// More are more than anybody measures, and would take long to say so.
+const MOST_CELLS: usize = 4096;
+
+impl Scenario {
+    /// Everything that contradicts itself, so that it can be reported at once.
+    pub fn contradictions(&self) -> Vec<Contradiction> {
+        let mut found = Vec::new();
+        let mut check = |wrong: bool, key: &str, message: String| {
+            if wrong {
+                found.push(Contradiction { key: key.to_owned(), message });
+            }
+        };
+        let well_named = !self.name.is_empty()
+            && self.name.chars().all(|c| c.is_ascii_alphanumeric() || "-_./".contains(c));
+        check(
+            !well_named,
+            "name",
+            format!("`{}` names no directory: use letters, digits, - and _", self.name),
+        );
+        if self.check_size(&mut check) {
+            self.check_factors(&mut check);
+            self.check_testbed(&mut check);
+            self.check_combinations(&mut check);
+            self.check_variants(&mut check);
+            self.check_datagrams(&mut check);
+        }
+        self.check_repeat(&mut check);
+        found
+    }
+
+    /// Whether the combinations can be looked at one by one.
+    fn check_size(&self, check: &mut impl FnMut(bool, &str, String)) -> bool {
+        let levels = self.factors.keys().iter().map(|factor| factor.levels.len().max(1));
+        let own = levels.fold(1, usize::saturating_mul);
+        let paths = 1 + self.factors.nic.as_slice().len();
+        let cells = own.saturating_mul(paths).saturating_mul(self.variants.len().max(1));
+        let message = format!("{cells} combinations of levels: {MOST_CELLS} are the most");
+        check(cells > MOST_CELLS, "factors", message);
+        cells <= MOST_CELLS
+    }
+
+    fn check_repeat(&self, check: &mut impl FnMut(bool, &str, String)) {
+        check(
+            !(1..=1000).contains(&self.repeat.blocks),
+            "repeat.blocks",
+            "needs 1 to 1000 blocks; 3 are the least for an interval".into(),
+        );
+        check(
+            self.repeat.goal.is_some_and(|goal| !(0.000_1..=1.0).contains(&goal.as_f64())),
+            "repeat.goal",
+            "a goal is a part of the mean, from 0.01 % to 100 %".into(),
+        );
+        for (key, is_set) in [
+            ("repeat.most_blocks", self.repeat.most_blocks.is_some()),
+            ("repeat.stop_settled", self.repeat.stop_settled),
+        ] {
+            let message = "nothing settles without a goal: give repeat.goal, such as \"5 %\"";
+            check(is_set && self.repeat.goal.is_none(), key, message.into());
+        }
+        check(
+            self.repeat.most_blocks.is_some_and(|most| !(1..=1000).contains(&most)),
+            "repeat.most_blocks",
+            "needs 1 to 1000 blocks".into(),
+        );
+        check(
+            !(1..=10).contains(&self.repeat.attempts),
+            "repeat.attempts",
+            "needs 1 to 10 attempts".into(),
+        );
+    }
+
+    fn check_factors(&self, check: &mut impl FnMut(bool, &str, String)) {
+        let factors = &self.factors;
+        let nic = factors.nic.repeated();
+        let message = |level: &str| format!("the level {level} is listed twice");
+        check(
+            nic.is_some(),
+            "factors.nic",
+            message(&nic.map(ToString::to_string).unwrap_or_default()),
+        );
+        for (at, factor) in factors.keys().iter().enumerate() {
+            let levels = &factor.levels;
+            let repeated = (0..levels.len()).find(|i| levels[..*i].contains(&levels[*i]));
+            let level = repeated.map(|i| section::in_words(&levels[i])).unwrap_or_default();
+            check(repeated.is_some(), &factor.written(), message(&level));
+            let own = (factor.section, &factor.path);
+            let is_again =
+                factors.keys()[..at].iter().any(|other| (other.section, &other.path) == own);
+            check(
+                is_again,
+                &factor.written(),
+                "it is varied twice: give all levels at once".into(),
+            );
+            let is_guest = factor.section == SectionName::Guest;
+            check(
+                is_guest && factors.nic.is_empty(),
+                &factor.written(),
+                "without a NIC model there is no guest that could vary: give factors.nic".into(),
+            );
+            let is_path = factor.section == SectionName::Testbed && factor.path != "ip";
+            check(
+                is_path && self.testbed.server.is_some(),
+                &factor.written(),
+                "between two machines vioperf changes nothing: leave it out".into(),
+            );
+        }
+    }
+
+    fn check_testbed(&self, check: &mut impl FnMut(bool, &str, String)) {
+        check(
+            self.testbed.server.is_some() && !self.factors.nic.is_empty(),
+            "factors.nic",
+            "between two machines there is no guest, so no NIC of one: leave it out".into(),
+        );
+        check(
+            self.testbed.rate.is_some() && self.testbed.server.is_some(),
+            "testbed.rate",
+            "between two machines the link is what it is: leave the rate out".into(),
+        );
+        check(
+            self.testbed.placement != Placement::Free && self.testbed.server.is_some(),
+            "testbed.placement",
+            "between two machines vioperf places nothing: give sender_cpus and receiver_cpus"
+                .into(),
+        );
+    }
+
+    /// Levels are held to the same limits as the keys themselves, each combination for itself: what one
+    /// level makes of a load another may contradict.
+    fn check_combinations(&self, check: &mut impl FnMut(bool, &str, String)) {
+        let testbeds = plan::testbeds(self);
+        let guests = plan::guests(self);
+        let workloads = plan::workloads(self);
+        let of_testbeds = testbeds.iter().flat_map(Testbed::contradictions);
+        let of_guests = guests.iter().flat_map(|guest| guest.contradictions());
+        let of_loads = workloads.iter().flat_map(Workload::contradictions);
+        let mut said: Vec<Contradiction> = Vec::new();
+        for found in of_testbeds.chain(of_guests).chain(of_loads) {
+            if !said.contains(&found) {
+                check(true, &self.written_at(&found.key), found.message.clone());
+                said.push(found);
+            }
+        }
+    }
+
+    /// No datagram is sent in pieces: each must fit into a packet of every path.
+    fn check_datagrams(&self, check: &mut impl FnMut(bool, &str, String)) {
+        use WorkloadKind::{PacketRate, RateSearch, UdpStream};
+        // The path between two machines is the nodes' to know.
+        let kinds = [UdpStream, PacketRate, RateSearch];
+        if self.testbed.server.is_some() || !kinds.contains(&self.workload.kind) {
+            return;
+        }
+        let mut said = Vec::new();
+        for cell in plan::cells(self) {
+            let (mtu, ip) = (cell.testbed.mtu, cell.testbed.ip);
+            let room = mtu.saturating_sub(ip.header_bytes() + UDP_HEADER_BYTES);
+            let payload = cell.workload.payload_bytes();
+            let message = format!(
+                "{payload} B do not fit into a packet: {room} B is the most over {ip} with an MTU of {mtu}"
+            );
+            if payload > u64::from(room) && !said.contains(&message) {
+                check(true, &self.written_at("workload.payload"), message.clone());
+                said.push(message);
+            }
+        }
+    }
+
+    /// Where the value of a key was written: among the factors, if it is varied.
+    pub(super) fn written_at(&self, key: &str) -> String {
+        self.factors.varying(key).map_or_else(|| key.to_owned(), |factor| factor.written())
+    }
+}
+
+impl Testbed {
+    /// What cannot be meant.
+    pub fn contradictions(&self) -> Vec<Contradiction> {
+        let mut found = Vec::new();
+        let mut check = |wrong: bool, key: &str, message: String| {
+            if wrong {
+                found.push(Contradiction { key: key.to_owned(), message });
+            }
+        };
+        let mtu = self.mtu;
+        let is_mtu = (576..=65_521).contains(&mtu);
+        check(
+            !is_mtu,
+            "testbed.mtu",
+            format!("an MTU of {mtu} is not between 576 and 65521 bytes"),
+        );
+        let least = "IPv6 needs an MTU of at least 1280 bytes (RFC 8200, section 5)";
+        check(
+            self.ip == IpVersion::Ipv6 && is_mtu && mtu < 1280,
+            "testbed.mtu",
+            format!("an MTU of {mtu} is too little: {least}"),
+        );
+        check(
+            self.rate.is_some_and(|rate| !LINK_RATES.contains(&rate.as_bits_per_second())),
+            "testbed.rate",
+            "a link has between 64 kbit/s and 400 Gbit/s".into(),
+        );
+        found
+    }
+}

@@ -1,0 +1,97 @@
+//! The keys of a section, as its schema has them.
+
+use schemars::generate::SchemaSettings;
+use serde_json::Value;
+
+use super::Section;
+
+/// A key of a section.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Key {
+    /// Its name; of a key inside a table dotted.
+    pub path: String,
+    /// What it takes.
+    pub takes: Takes,
+    /// Its schema.
+    pub(crate) schema: Value,
+}
+
+/// What a key takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Takes {
+    /// One value.
+    One,
+    /// A list, or one value of it.
+    List,
+    /// A table of keys that are listed themselves.
+    Table,
+    /// A table of any keys.
+    AnyKeys,
+}
+
+impl Key {
+    /// Whether the path is the key's, or inside of a table of any keys.
+    pub fn is_path(&self, path: &str) -> bool {
+        let inside = || path.strip_prefix(&self.path).and_then(|rest| rest.strip_prefix('.'));
+        path == self.path || (self.takes == Takes::AnyKeys && inside().is_some())
+    }
+
+    /// What a level of the path is called by: the name of a table of any keys is left out, as those
+    /// names speak for themselves (`gro` of `offloads.gro`).
+    pub(crate) fn spoken(&self, path: &str) -> String {
+        let inside = path.strip_prefix(&self.path).and_then(|rest| rest.strip_prefix('.'));
+        let Some(inside) = inside else { return path.replace('.', "-") };
+        match self.path.rsplit_once('.') {
+            Some((outer, _)) => format!("{}-{inside}", outer.replace('.', "-")),
+            None => inside.to_owned(),
+        }
+    }
+}
+
+/// The schema of a section with everything in its place.
+pub(crate) fn schema_of<T: schemars::JsonSchema>() -> Value {
+    let settings =
+        SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
+    settings.into_generator().into_root_schema_for::<T>().to_value()
+}
+
+/// The keys that can be changed.
+pub(crate) fn keys_of<T: Section>() -> Vec<Key> {
+    let mut keys = Vec::new();
+    collect("", &schema_of::<T>(), &mut keys);
+    keys.retain(|key| {
+        !T::FIXED
+            .iter()
+            .any(|fixed| key.path == *fixed || key.path.starts_with(&format!("{fixed}.")))
+    });
+    keys
+}
+
+fn collect(prefix: &str, schema: &Value, keys: &mut Vec<Key>) {
+    let properties = schema.get("properties").and_then(Value::as_object);
+    for (name, schema) in properties.into_iter().flatten() {
+        let path = format!("{prefix}{name}");
+        let inside = format!("{path}.");
+        keys.push(Key { path, takes: takes(schema), schema: schema.clone() });
+        collect(&inside, schema, keys);
+    }
+}
+
+pub(crate) fn takes(schema: &Value) -> Takes {
+    if schema.get("additionalProperties").is_some_and(Value::is_object) {
+        return Takes::AnyKeys;
+    }
+    if schema.get("properties").is_some() {
+        return Takes::Table;
+    }
+    let is_array = |schema: &Value| {
+        let of = schema.get("type");
+        let is_it = |of: &Value| of.as_str() == Some("array");
+        of.is_some_and(|of| is_it(of) || of.as_array().is_some_and(|all| all.iter().any(is_it)))
+    };
+    let choices = schema.get("anyOf").and_then(Value::as_array);
+    if is_array(schema) || choices.is_some_and(|all| all.iter().any(is_array)) {
+        return Takes::List;
+    }
+    Takes::One
+}
