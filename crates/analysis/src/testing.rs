@@ -261,6 +261,7 @@ fn run_info(models: &[&str]) -> RunInfo {
         resumed: Vec::new(),
         calibration: None,
         machine_before: None,
+        domain: None,
         ended: Some(RunEnd { at: "2026-01-02T03:09:00Z".into(), how: RunEnding::Completed }),
     }
 }

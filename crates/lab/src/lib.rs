@@ -11,6 +11,7 @@ mod bring_up;
 pub mod console;
 pub mod initramfs;
 pub mod kernel;
+pub mod libvirt;
 pub mod namespace;
 pub mod packet_filter;
 pub mod placement;

@@ -5,6 +5,7 @@
 
 pub mod calibration;
 pub mod levels;
+pub mod libvirt;
 pub mod nic;
 pub mod plan;
 pub mod record;

@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::calibration::CalibrationCitation;
+use crate::libvirt::MeasuredDomain;
 use crate::plan::{Cell, CellId, Plan};
 use crate::sample::{InterfaceFacts, NodeReport};
 use crate::scenario::Scenario;
@@ -58,6 +59,9 @@ pub struct RunInfo {
     /// What went on the machine just before, while vioperf did nothing; absent where nobody looked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine_before: Option<MachineLook>,
+    /// The virtual machine that the other end is, where libvirt looks after it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub domain: Option<MeasuredDomain>,
     /// How the run ended; absent while it runs, and when it was killed.
     #[serde(default)]
     pub ended: Option<RunEnd>,
@@ -471,7 +475,8 @@ pub enum Place {
     Second,
     /// The guest: the near end of every other cell.
     Guest,
-    /// The host itself: it only observes the cores, the switch's ports and QEMU's threads.
+    /// The host itself, or the hypervisor of a virtual machine at the other end of a path between two
+    /// machines: it only observes the cores, the switch's ports and QEMU's threads.
     Host,
     /// Between two machines: the one that vioperf was started on.
     Client,

@@ -5,6 +5,7 @@ mod changes;
 mod checks;
 mod factors;
 mod guest;
+mod libvirt;
 mod variants;
 
 use std::fmt;
@@ -12,6 +13,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::libvirt::LibvirtDomain;
 use crate::units::{BitRate, Ratio, TimeSpan};
 use crate::workload::Workload;
 
@@ -75,6 +77,9 @@ pub struct Testbed {
     /// guest.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server: Option<String>,
+    /// The virtual machine that the other end is, where libvirt looks after it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub libvirt: Option<LibvirtDomain>,
 }
 
 impl Default for Testbed {
@@ -86,6 +91,7 @@ impl Default for Testbed {
             placement: Placement::default(),
             ip: IpVersion::Ipv4,
             server: None,
+            libvirt: None,
         }
     }
 }

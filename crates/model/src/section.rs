@@ -56,7 +56,7 @@ impl Section for Guest {
 
 impl Section for Testbed {
     const NAME: SectionName = SectionName::Testbed;
-    const FIXED: &'static [&'static str] = &["server"];
+    const FIXED: &'static [&'static str] = &["server", "libvirt"];
 }
 
 impl Section for Workload {

@@ -62,6 +62,12 @@ pub enum Request {
         /// One of the addresses of the node's machine.
         address: IpAddr,
     },
+    /// Looks for the process of QEMU that runs a guest on the node's machine. Answered by
+    /// [`Response::Guest`].
+    FindGuest {
+        /// The guest's UUID, as QEMU was given it.
+        uuid: String,
+    },
     /// Sleeps some times, and tells how late it woke up each time: what the node's own timers add to
     /// every delay. Answered by [`Response::SleptLate`]; a node sleeps at most 5 s in all.
     TimeSleeps {
@@ -115,6 +121,13 @@ pub enum Response {
     },
     /// Answer to [`Request::ConfigureInterface`] and [`Request::ReadInterface`]: the interface as it now is.
     Interface(InterfaceFacts),
+    /// Answer to [`Request::FindGuest`].
+    Guest {
+        /// QEMU's process.
+        pid: i32,
+        /// The kernel's threads that serve it and are none of its own: vhost workers before Linux 6.4.
+        kernel_threads: Vec<i32>,
+    },
     /// Answer to [`Request::TimeSleeps`].
     SleptLate {
         /// How much later than asked it woke up each time, in nanoseconds.

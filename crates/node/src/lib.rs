@@ -7,6 +7,7 @@ mod burn;
 mod clock;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
+mod guest_process;
 mod interface;
 mod load;
 mod machine;

@@ -13,6 +13,7 @@ use vioperf_model::wire::{
 };
 
 use crate::clock::monotonic_ns;
+use crate::guest_process;
 use crate::interface::{configure, of_address};
 use crate::machine::Machine;
 use crate::sleeps::time_sleeps;
@@ -133,6 +134,12 @@ impl<M: Machine> Node<'_, M> {
             },
             Request::ReadInterface { address } => match of_address(*address) {
                 Ok(facts) => Response::Interface(facts),
+                Err(error) => failed(error),
+            },
+            Request::FindGuest { uuid } => match guest_process::find(Path::new("/proc"), uuid) {
+                Ok(found) => {
+                    Response::Guest { pid: found.pid, kernel_threads: found.kernel_threads }
+                }
                 Err(error) => failed(error),
             },
             Request::Prepare(part) => self.prepare(part),

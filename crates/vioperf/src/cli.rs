@@ -2,6 +2,7 @@
 
 mod compare;
 mod history;
+mod libvirt;
 mod machines;
 
 use std::path::PathBuf;
@@ -12,6 +13,7 @@ use vioperf_model::units::{Ratio, TimeSpan};
 
 pub use compare::{CompareArgs, CompareFormat, Smallest};
 pub use history::{HistoryAction, HistoryArgs, ListFormat, Since, TrendArgs, TrendFormat, Which};
+pub use libvirt::{Allowed, LibvirtCommand};
 pub use machines::{ServeArgs, TestArgs};
 
 /// What does virtualization cost my network path, why, and what should I change?
@@ -63,6 +65,9 @@ pub enum Command {
     Serve(ServeArgs),
     /// Measure the network to a machine where `vioperf serve` runs
     Test(TestArgs),
+    /// Virtual machines that libvirt looks after: list them, or put them back after a run that was killed
+    #[command(subcommand)]
+    Libvirt(LibvirtCommand),
     /// Show what a scenario would measure, in which order, and how long it would take
     Plan(PlanArgs),
     /// List the built-in scenarios and what each answers
@@ -152,6 +157,9 @@ pub struct RunArgs {
     /// Resume although this machine is not as it was; what changed is stored, and a finding
     #[arg(long, requires = "resume")]
     pub resume_anyway: bool,
+    /// What may be done to the virtual machine that a scenario names
+    #[command(flatten)]
+    pub allowed: Allowed,
     /// Do not enter the run in the history (VIOPERF_NO_HISTORY=1 says the same for every run)
     #[arg(long)]
     pub no_history: bool,

@@ -7,8 +7,12 @@
 //! [`handshake`]; `docs/serve.md` says why it is so.
 
 pub mod client;
+pub mod domain;
+mod guest;
 pub mod handshake;
+pub mod hypervisor;
 mod live;
+pub mod measure;
 mod own_node;
 pub mod server;
 pub mod ssh;

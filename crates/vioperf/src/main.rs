@@ -52,6 +52,7 @@ fn dispatch(command: Command, output: &Output) -> Result<ExitCode, Failure> {
         Command::Calibrate(args) => commands::calibrate::execute(&args, output),
         Command::Serve(args) => commands::serve::execute(&args, output),
         Command::Test(args) => commands::test::execute(&args, output),
+        Command::Libvirt(command) => commands::libvirt::execute(&command, output),
         Command::Plan(args) => commands::plan::execute(&args, output),
         Command::Scenarios(args) => commands::scenarios::execute(&args, output),
         Command::Doctor(args) => commands::doctor::execute(&args, output),

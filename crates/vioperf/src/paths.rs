@@ -42,6 +42,18 @@ pub fn calibrations() -> Result<PathBuf> {
     }
 }
 
+/// Journals of virtual machines that are changed for a while: `$XDG_STATE_HOME/vioperf/libvirt`, else they
+/// are in `~/.local/state`.
+///
+/// # Errors
+/// When neither variable names an absolute path.
+pub fn libvirt_journals() -> Result<PathBuf> {
+    match of_user("XDG_STATE_HOME", ".local/state") {
+        Some(state) => Ok(state.join("vioperf/libvirt")),
+        None => bail!("neither XDG_STATE_HOME nor HOME is set: set one, so that they have a place"),
+    }
+}
+
 /// The directory that a variable names, else one in the user's home.
 fn of_user(variable: &str, in_home: &str) -> Option<PathBuf> {
     let absolute = |name: &str| env::var_os(name).map(PathBuf::from).filter(|p| p.is_absolute());

@@ -121,10 +121,10 @@ impl Cell {
         (!words.is_empty()).then(|| words.join("/"))
     }
 
-    /// What the cell's path is called in reports: the NIC model, the machine at the other end, or
+    /// What the cell's path is called in reports: the NIC model, else the machine at the other end, else
     /// `baseline`.
     pub fn path_name(&self) -> &str {
-        let lab = self.nic.map_or("baseline", NicModel::name);
-        self.testbed.server.as_deref().unwrap_or(lab)
+        let elsewhere = self.testbed.server.as_deref().unwrap_or("baseline");
+        self.nic.map_or(elsewhere, |nic| nic.name())
     }
 }

@@ -14,8 +14,10 @@ pub(crate) type Leveled<T> = (T, Vec<Level>);
 
 /// Every combination of levels; what concerns the guest alone does not multiply baselines.
 pub(crate) fn cells(scenario: &Scenario) -> Vec<Cell> {
-    let paths =
-        std::iter::once(None).chain(scenario.factors.nic.as_slice().iter().copied().map(Some));
+    // A domain of libvirt is always in the path: what would be its baseline is another machine's.
+    let without_guest = (!scenario.changes_domain()).then_some(None);
+    let models = scenario.factors.nic.as_slice().iter().copied().map(Some);
+    let paths = without_guest.into_iter().chain(models);
     let workloads = combinations(scenario, scenario.workload.clone());
     let mut cells = Vec::new();
     for nic in paths {
@@ -131,8 +133,10 @@ fn cell(scenario: &Scenario, path: Path<'_>, load: &Leveled<Workload>) -> Cell {
         CellId(words.collect::<Vec<_>>().join("/"))
     };
     let of_baseline = variant.filter(|_| scenario.varies_testbed());
-    let baseline = nic.map(|_| id("baseline", of_baseline, &[]));
-    let path = testbed.server.as_deref().unwrap_or(nic.map_or("baseline", NicModel::name));
+    let in_lab = nic.filter(|_| testbed.server.is_none());
+    let baseline = in_lab.map(|_| id("baseline", of_baseline, &[]));
+    let elsewhere = testbed.server.as_deref().unwrap_or("baseline");
+    let path = nic.map_or(elsewhere, |nic| nic.name());
     let all = id(path, None, of_guest);
     let levels = [of_guest, of_testbed, of_load];
     Cell {

@@ -122,11 +122,7 @@ impl Scenario {
     }
 
     fn check_testbed(&self, check: &mut impl FnMut(bool, &str, String)) {
-        check(
-            self.testbed.server.is_some() && !self.factors.nic.is_empty(),
-            "factors.nic",
-            "between two machines there is no guest, so no NIC of one: leave it out".into(),
-        );
+        self.check_libvirt(check);
         check(
             self.testbed.rate.is_some() && self.testbed.server.is_some(),
             "testbed.rate",

@@ -226,6 +226,7 @@ impl<'a> Bench<'a> {
             resumed: Vec::new(),
             calibration: None,
             machine_before: None,
+            domain: None,
             ended: None,
         }
     }

@@ -9,6 +9,7 @@ use vioperf_model::section::{SectionName, Takes};
 use vioperf_model::units::{BitRate, ByteSize, TimeSpan};
 use vioperf_model::workload::{WorkloadKey, workload_keys};
 
+use super::libvirt::DomainOptions;
 use crate::machines::client::Machine;
 use crate::machines::tls::Pin;
 
@@ -71,6 +72,9 @@ pub struct TestArgs {
     /// The options of the load
     #[command(flatten)]
     pub options: WorkloadOptions,
+    /// The virtual machine that the other end is
+    #[command(flatten)]
+    pub domain: DomainOptions,
     /// How often it is measured; 3 are the least for an interval
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub blocks: u32,

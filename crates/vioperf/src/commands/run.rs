@@ -303,6 +303,7 @@ fn run_info(prepared: &Prepared, supply: &GuestSupply, placements: &Placements) 
         resumed: Vec::new(),
         calibration: calibration.as_ref().map(cite),
         machine_before: None,
+        domain: None,
         ended: None,
     }
 }

@@ -1,30 +1,22 @@
 //! `vioperf test`: a load between this machine and one where `vioperf serve` runs, or that ssh gets to.
 
-use std::net::IpAddr;
-use std::path::Path;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use vioperf_analysis::analyse;
-use vioperf_model::plan::Plan;
-use vioperf_model::record::{Outcome, RunEnd, RunEnding, RunInfo, SCHEMA_VERSION, TrialRecord};
-use vioperf_model::scenario::{IpVersion, Scenario};
+use vioperf_model::record::{Outcome, RunEnding, RunInfo, TrialRecord};
+use vioperf_model::scenario::Scenario;
 use vioperf_model::scenario_file::{self, Override};
 
 use crate::cli::TestArgs;
-use crate::conductor::schedule::{Audience, Earlier, Position, Schedule, SoFar};
+use crate::conductor::schedule::{Audience, Position};
 use crate::exit::{Failure, run_code};
 use crate::history;
-use crate::interrupt::{Interrupt, signal_name};
-use crate::machine_look;
 use crate::machines::client::{Family, Machine, Target, ToServer, Way};
+use crate::machines::measure::{Job, measure};
 use crate::machines::ssh::ToMachine;
-use crate::machines::stage::{Ends, MachineStage};
 use crate::machines::token::Token;
 use crate::output::Output;
-use crate::progress::{RunClock, now};
-use crate::provenance::host_facts;
 use crate::report;
 use crate::store::{self, RunDirectory, StoreError};
 
@@ -38,54 +30,28 @@ kind = \"tcp-stream\"
 
 /// Measures and reports.
 pub fn execute(args: &TestArgs, output: &Output) -> Result<ExitCode, Failure> {
-    let mut scenario = scenario(args)?;
+    let scenario = scenario(args)?;
     if let Some(directory) = &args.out {
         store::check_vacant(directory).map_err(|error| Failure::Usage(error.into()))?;
     }
-    let way = way(args).map_err(Failure::Usage)?;
-    let interrupt = Interrupt::listen().context("cannot listen for signals")?;
-
-    let connection = way.connect(&interrupt)?;
-    scenario.testbed.mtu = connection.mtu;
-    scenario.testbed.ip = match connection.server.to_canonical() {
-        IpAddr::V4(_) => IpVersion::Ipv4,
-        IpAddr::V6(_) => IpVersion::Ipv6,
+    let job = Job {
+        seed: scenario.repeat.seed.unwrap_or(0),
+        scenario,
+        origin: "the command line".into(),
+        way: way(args).map_err(Failure::Usage)?,
+        permission: args.domain.permission(),
+        output,
+        tells: !args.json,
     };
-    let ends = Ends::greet(connection, &args.target.to_string(), &interrupt)?;
-    let machine_before = machine_look::look(Path::new("/"));
-    let plan = Plan::new(&scenario, scenario.repeat.seed.unwrap_or(0));
-    let mut info = RunInfo { machine_before, ..run_info(&scenario, &plan) };
-    let mut keeper = Keeper {
-        directory: args.out.as_deref().map(|path| RunDirectory::create(path, &info)).transpose()?,
-        records: Vec::new(),
-    };
-    let earlier = Earlier::default();
-    let how = {
-        let tells = !args.json;
-        let mut stage =
-            MachineStage { way: &way, ends: Some(ends), interrupt: &interrupt, output, tells };
-        Schedule {
-            plan: &plan,
-            repeat: &scenario.repeat,
-            block_estimate: Duration::ZERO,
-            stage: &mut stage,
-            audience: &mut keeper,
-            clock: &RunClock { started: Instant::now(), before: Duration::ZERO },
-            interrupt: &interrupt,
-            earlier: &earlier,
-            so_far: SoFar::new(&plan, &scenario.repeat, &earlier),
-        }
-        .run()
-    };
-    // A signal in the last trial shortens it, and then the plan is at its end all the same.
-    let how = match interrupt.signal() {
-        Some(signal) if matches!(how, RunEnding::Completed) => {
-            RunEnding::Interrupted { signal: signal_name(signal).to_owned() }
-        }
-        _ => how,
-    };
-    info.ended = Some(RunEnd { at: now(), how });
-    conclude(&info, keeper, args, output)
+    let measured = measure(job, |info| {
+        let directory = args.out.as_deref().map(|path| RunDirectory::create(path, info));
+        Ok(Keeper { directory: directory.transpose()?, records: Vec::new() })
+    })?;
+    let code = conclude(&measured.info, measured.audience, args, output)?;
+    match measured.not_put_back {
+        Some(error) => Err(error.into()),
+        None => Ok(code),
+    }
 }
 
 /// How to get to the other machine, by the options that are for such a way.
@@ -106,7 +72,8 @@ fn way(args: &TestArgs) -> anyhow::Result<Way> {
             "{option} is for a machine where `vioperf serve` runs: leave it out, ssh looks after that"
         );
     }
-    Ok(Way::Ssh(ToMachine { destination: destination.clone(), address: args.address }))
+    let (destination, address) = (destination.clone(), args.address);
+    Ok(Way::Ssh(ToMachine { destination, address, patient: false }))
 }
 
 fn to_server(target: &Target, args: &TestArgs) -> anyhow::Result<Way> {
@@ -136,34 +103,13 @@ fn scenario(args: &TestArgs) -> Result<Scenario, Failure> {
         Override::option("--attempts", "repeat", "attempts", 1),
         Override::option("the host", "testbed", "server", args.target.to_string()),
     ];
+    changes.extend(args.domain.overrides());
     changes.extend(args.options.overrides.iter().cloned());
     let mut scenario = scenario_file::parse("vioperf test", SCENARIO, &changes)
         .map_err(|error| Failure::Usage(error.into()))?;
     let server = &args.target;
     scenario.question = format!("What does the network between this machine and {server} carry?");
     Ok(scenario)
-}
-
-fn run_info(scenario: &Scenario, plan: &Plan) -> RunInfo {
-    RunInfo {
-        schema_version: SCHEMA_VERSION,
-        vioperf_version: env!("CARGO_PKG_VERSION").to_owned(),
-        started_at: now(),
-        command_line: std::env::args().collect(),
-        scenario_origin: "the command line".into(),
-        scenario: scenario.clone(),
-        left_out: Vec::new(),
-        plan: plan.clone(),
-        host: host_facts(Path::new("/")),
-        hypervisor: None,
-        variant_hypervisors: [].into(),
-        placement: None,
-        variant_placements: [].into(),
-        resumed: Vec::new(),
-        calibration: None,
-        machine_before: None,
-        ended: None,
-    }
 }
 
 /// Keeps what was measured, in memory and, if wanted, on the disk.

@@ -219,6 +219,17 @@ impl NodeLink {
         }
     }
 
+    /// The processes that run a guest on the node's machine, QEMU's own first.
+    ///
+    /// # Errors
+    /// When none that may be seen there does.
+    pub fn find_guest(&mut self, uuid: &str) -> Result<Vec<i32>, NodeError> {
+        match self.ask(&Request::FindGuest { uuid: uuid.to_owned() }, "find guest", PROMPT)? {
+            Response::Guest { pid, kernel_threads } => Ok([vec![pid], kernel_threads].concat()),
+            _ => Err(self.out_of_turn("find guest")),
+        }
+    }
+
     /// Makes a load ready; gives the port that a receiver listens on.
     ///
     /// # Errors

@@ -259,6 +259,15 @@ fn party(end: &mut Endpoint, legs: Vec<Leg>, clock: ClockRelation) -> Result<Par
     })
 }
 
+/// What a node is told that only observes.
+pub fn observing(
+    workload: &Workload,
+    sample_interval: TimeSpan,
+    processes: Vec<WatchedProcess>,
+) -> Prepare {
+    part(Role::Observer, workload, sample_interval, processes)
+}
+
 /// What a node is told of its part.
 fn part(
     role: Role,

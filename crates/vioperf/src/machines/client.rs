@@ -115,6 +115,15 @@ impl Way {
         }
     }
 
+    /// The same way to a machine that may still be booting.
+    #[must_use]
+    pub fn patiently(&self) -> Self {
+        match self {
+            Self::Server(way) => Self::Server(way.clone()),
+            Self::Ssh(way) => Self::Ssh(ToMachine { patient: true, ..way.clone() }),
+        }
+    }
+
     /// Who is at its end.
     pub fn machine(&self) -> Machine {
         match self {

@@ -129,6 +129,8 @@ pub struct ToMachine {
     pub destination: Destination,
     /// Its address on the network that is measured; absent takes the one that ssh came in by.
     pub address: Option<IpAddr>,
+    /// Whether it may be booting: ssh gives up soon, and says nothing.
+    pub patient: bool,
 }
 
 impl ToMachine {
@@ -137,8 +139,7 @@ impl ToMachine {
     /// # Errors
     /// When ssh does not get there, or no node can run there.
     pub fn connect(&self, interrupt: &Interrupt) -> Result<Connection> {
-        let mut ssh = Ssh::start(&self.destination)?;
-        let told = ssh.put_node(interrupt).with_context(|| self.destination.to_string())?;
+        let (channel, told) = put_node(&self.destination, interrupt, self.patient)?;
         let server = self.address.or_else(|| address_in(&told)).ok_or_else(|| {
             anyhow!(
                 "{} does not tell by which address it was reached: give it with --address",
@@ -146,8 +147,23 @@ impl ToMachine {
             )
         })?;
         let (own, mtu) = way_to(server)?;
-        Ok(Connection { channel: Box::new(ssh), own, server, mtu })
+        Ok(Connection { channel, own, server, mtu })
     }
+}
+
+/// Puts a node on a machine and starts it; gives the channel to it, and what `SSH_CONNECTION` is there.
+/// ssh tells the user nothing where it is `patient`: the machine may still be booting.
+///
+/// # Errors
+/// When ssh does not get there, or no node can run there.
+pub(super) fn put_node(
+    destination: &Destination,
+    interrupt: &Interrupt,
+    patient: bool,
+) -> Result<(Box<dyn Channel>, String)> {
+    let mut ssh = Ssh::start(destination, patient)?;
+    let told = ssh.put_node(interrupt).with_context(|| destination.to_string())?;
+    Ok((Box::new(ssh), told))
 }
 
 /// The third word of `SSH_CONNECTION`: client's address and port, server's address and port.
@@ -179,7 +195,7 @@ struct Ssh {
 }
 
 impl Ssh {
-    fn start(destination: &Destination) -> Result<Self> {
+    fn start(destination: &Destination, patient: bool) -> Result<Self> {
         let (ours, theirs) = UnixStream::pair()?;
         let theirs = OwnedFd::from(theirs);
         let mut command = Command::new(SSH);
@@ -188,8 +204,12 @@ impl Ssh {
         if let Some(port) = destination.port {
             command.args(["-p", &port.to_string()]);
         }
+        if patient {
+            command.args(["-o", "ConnectTimeout=5"]);
+        }
         command.args(["--", &destination.host, SCRIPT]);
-        command.stdin(theirs.try_clone()?).stdout(theirs).stderr(Stdio::inherit());
+        let stderr = if patient { Stdio::null() } else { Stdio::inherit() };
+        command.stdin(theirs.try_clone()?).stdout(theirs).stderr(stderr);
         // SAFETY: signal(2) is async-signal-safe and changes nothing but the child, which execs next.
         unsafe {
             // Ctrl-C is for us: what was measured is fetched yet. ssh leaves an ignored signal ignored.

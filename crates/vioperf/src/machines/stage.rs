@@ -1,13 +1,18 @@
 //! The stage of trials between two machines.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use vioperf_model::plan::Cell;
 use vioperf_model::record::{Place, SearchRecord};
+use vioperf_model::sample::InterfaceFacts;
 use vioperf_model::workload::{Workload, WorkloadKind};
 
 use super::client::{Connection, Way};
+use super::domain::Domain;
+use super::guest::GuestStage;
+use super::hypervisor::Hypervisor;
 use super::own_node::OwnNode;
 use super::trial::{Conducted, End, conduct};
 use crate::conductor::node_link::{NodeError, NodeLink};
@@ -25,6 +30,9 @@ const NODE_START: Duration = Duration::from_secs(10);
 pub struct Ends {
     client: End,
     server: End,
+    hypervisor: Option<Hypervisor>,
+    /// Of the path, in bytes.
+    mtu: u32,
     /// Ends with the stage.
     _own_node: OwnNode,
 }
@@ -41,13 +49,48 @@ impl Ends {
         Ok(Self {
             client: End { place: Place::Client, link: here, address: connection.own },
             server: End { place: Place::Server, link: there, address: connection.server },
+            hypervisor: None,
+            mtu: connection.mtu,
             _own_node: own_node,
         })
+    }
+
+    /// Has the hypervisor of the server watched too, as far as it can be; why not, where it cannot.
+    pub fn watch_hypervisor(&mut self, domain: &Domain, interrupt: &Interrupt) -> Option<String> {
+        let uuid = &domain.measured.domain.uuid;
+        let mut hypervisor = match Hypervisor::greet(&domain.whereabouts, interrupt) {
+            Ok(hypervisor) => hypervisor,
+            Err(error) => return Some(format!("{error:#}")),
+        };
+        let unseen = hypervisor.watch(uuid, interrupt).err();
+        self.hypervisor = Some(hypervisor);
+        unseen.map(|error| format!("QEMU's threads: {error}"))
+    }
+
+    /// The server's address, and the MTU of the path to it, in bytes.
+    pub fn path(&self) -> (IpAddr, u32) {
+        (self.server.address, self.mtu)
+    }
+
+    /// The interface of the server that has the address which is measured; nothing where none has.
+    pub fn server_interface(&mut self) -> Option<InterfaceFacts> {
+        self.server.link.interface_of(self.server.address).ok()
     }
 
     /// Says goodbye to the server, so that it need not wonder where we are.
     pub fn farewell(mut self) {
         self.server.link.farewell();
+        if let Some(hypervisor) = self.hypervisor {
+            hypervisor.farewell();
+        }
+    }
+
+    fn set_interrupt(&mut self, interrupt: &Interrupt) {
+        self.client.link.set_interrupt(interrupt);
+        self.server.link.set_interrupt(interrupt);
+        if let Some(hypervisor) = &mut self.hypervisor {
+            hypervisor.set_interrupt(interrupt);
+        }
     }
 }
 
@@ -58,6 +101,8 @@ pub struct MachineStage<'a> {
     pub way: &'a Way,
     /// Both ends, if they still stand.
     pub ends: Option<Ends>,
+    /// The virtual machine that the server is, where libvirt looks after it.
+    pub guest: Option<GuestStage<'a>>,
     /// The user's wish to end.
     pub interrupt: &'a Interrupt,
     /// Who is told, each second.
@@ -68,6 +113,16 @@ pub struct MachineStage<'a> {
 
 impl Stage for MachineStage<'_> {
     fn attempt(&mut self, cell: &Cell) -> Result<Attempt> {
+        let setup = match &mut self.guest {
+            Some(guest) => {
+                match guest.make_ready(cell, &mut self.ends, self.way, self.interrupt, self.output)
+                {
+                    Ok(setup) => Some(setup),
+                    Err(end) => return Ok(nothing(end)),
+                }
+            }
+            None => None,
+        };
         let mut ends = match self.ends.take() {
             Some(ends) => ends,
             None => {
@@ -80,16 +135,20 @@ impl Stage for MachineStage<'_> {
         let reason = fault.map(|fault| fault.to_string()).or_else(|| fault_in(&parties));
         let end = match reason {
             None => {
-                ends.client.link.set_interrupt(self.interrupt);
-                ends.server.link.set_interrupt(self.interrupt);
+                ends.set_interrupt(self.interrupt);
                 self.ends = Some(ends);
                 AttemptEnd::Completed
             }
             // After a fault both ends are made anew.
             Some(reason) => AttemptEnd::Void { reason, console_tail: vec![], never_ready: false },
         };
-        Ok(Attempt { end, guest: None, core_speed: None, timeline, parties, search })
+        Ok(Attempt { end, guest: setup, core_speed: None, timeline, parties, search })
     }
+}
+
+fn nothing(end: AttemptEnd) -> Attempt {
+    let (guest, core_speed, timeline, search) = (None, None, None, None);
+    Attempt { end, guest, core_speed, timeline, parties: Vec::new(), search }
 }
 
 impl MachineStage<'_> {
@@ -102,7 +161,7 @@ impl MachineStage<'_> {
         };
         let mut one_load = |load: &Workload, drain: Duration| {
             let pair = (&mut ends.client, &mut ends.server);
-            conduct(pair, load, drain, self.interrupt, &mut tell)
+            conduct(pair, ends.hypervisor.as_mut(), load, drain, self.interrupt, &mut tell)
         };
         if workload.kind != WorkloadKind::RateSearch {
             return (one_load(workload, Duration::ZERO), None);

@@ -9,6 +9,7 @@ use vioperf_model::units::TimeSpan;
 use vioperf_model::wire::Role;
 use vioperf_model::workload::{Direction, Workload};
 
+use super::hypervisor::Hypervisor;
 use super::live::{EndNow, Live};
 use crate::conductor::node_link::{NodeError, NodeLink, monotonic_ns, time_span};
 use crate::conductor::rest::await_rest;
@@ -78,9 +79,11 @@ impl Player<'_> {
 }
 
 /// Takes both ends through one load; each second `tell` gets a line about it. The receiver goes on for
-/// the time of `drain` after the sender has stopped.
+/// the time of `drain` after the sender has stopped. The hypervisor of an end observes, from before the
+/// first start until after the last stop.
 pub fn conduct(
     ends: (&mut End, &mut End),
+    mut hypervisor: Option<&mut Hypervisor>,
     workload: &Workload,
     drain: Duration,
     interrupt: &Interrupt,
@@ -88,11 +91,18 @@ pub fn conduct(
 ) -> Conducted {
     let nothing = |fault| Conducted { timeline: None, parties: Vec::new(), fault: Some(fault) };
     let (client, server) = ends;
+    let interval = sample_interval(workload);
+    if let Some(hypervisor) = &mut hypervisor
+        && let Err(fault) = hypervisor.begin(workload, interval)
+    {
+        return nothing(fault);
+    }
     let mut players = match begin(client, server, workload) {
         Ok(players) => players,
         Err(fault) => return nothing(fault),
     };
-    let (timeline, mut fault) = watch(&mut players, workload, interrupt, tell);
+    let (timeline, mut fault) =
+        watch(&mut players, hypervisor.as_deref_mut(), workload, interrupt, tell);
     // What was measured is fetched even when the user wants the end; a further signal ends that too.
     let patience = interrupt.forgetting();
     let [sender, receiver] = &mut players;
@@ -109,8 +119,13 @@ pub fn conduct(
         patience.sleep_until(Instant::now() + drain, Urgency::Now);
     }
     receiver.tell(&patience, &mut fault, NodeLink::stop);
-    let parties = players.map(|player| player.into_party(&mut fault));
-    Conducted { timeline: Some(timeline), parties: parties.into(), fault }
+    let mut parties: Vec<Party> = players.map(|player| player.into_party(&mut fault)).into();
+    match hypervisor.map(|hypervisor| hypervisor.end(&patience)) {
+        Some(Ok(party)) => parties.push(party),
+        Some(Err(error)) => drop(fault.get_or_insert(error)),
+        None => {}
+    }
+    Conducted { timeline: Some(timeline), parties, fault }
 }
 
 /// Until both have started, the receiver first: the sender comes first in what is given back.
@@ -158,6 +173,7 @@ fn sample_interval(workload: &Workload) -> TimeSpan {
 /// Waits for the end of the load, and looks at it each second.
 fn watch(
     players: &mut [Player<'_>; 2],
+    mut hypervisor: Option<&mut Hypervisor>,
     workload: &Workload,
     interrupt: &Interrupt,
     tell: &mut dyn FnMut(String),
@@ -186,7 +202,7 @@ fn watch(
         }
         if now >= next_look && look.is_some() {
             next_look += LOOK;
-            match ask_both(players) {
+            match ask_all(players, hypervisor.as_deref_mut()) {
                 Ok([sender, receiver]) => {
                     let seconds = began.elapsed().as_secs_f64();
                     heard_at_ns = monotonic_ns();
@@ -209,9 +225,15 @@ fn watch(
     (Timeline { started_ns, measured_from_ns, measured_until_ns }, fault)
 }
 
-fn ask_both(players: &mut [Player<'_>; 2]) -> Result<[Sample; 2], NodeError> {
+fn ask_all(
+    players: &mut [Player<'_>; 2],
+    hypervisor: Option<&mut Hypervisor>,
+) -> Result<[Sample; 2], NodeError> {
     let [sender, receiver] = players;
-    Ok([sender.ask()?, receiver.ask()?])
+    let samples = [sender.ask()?, receiver.ask()?];
+    // A node that nobody asks ends itself.
+    hypervisor.map_or(Ok(()), |hypervisor| hypervisor.ask(SILENT_AFTER))?;
+    Ok(samples)
 }
 
 impl Player<'_> {

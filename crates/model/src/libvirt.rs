@@ -1,0 +1,103 @@
+//! A virtual machine that libvirt looks after: what libvirt calls a domain. What a scenario names, and
+//! what its XML says.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The domain that the other end of a path is (`[testbed.libvirt]`): then its hypervisor is watched too.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LibvirtDomain {
+    /// Its name or UUID.
+    pub domain: String,
+    /// Which libvirt (`qemu:///system`, `qemu+ssh://root@host/system`); absent takes virsh's own choice.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uri: Option<String>,
+    /// Its interface under test, by MAC address or the host's name for it; absent takes the one that has
+    /// the address that is measured, or its only one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interface: Option<String>,
+}
+
+/// A domain as libvirt describes it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct DomainFacts {
+    /// Its name.
+    pub name: String,
+    /// Its UUID.
+    pub uuid: String,
+    /// `running`, `shut off`, `paused` …, in virsh's words.
+    pub state: String,
+    /// What runs it: `kvm`, or `qemu` for software emulation.
+    pub hypervisor: String,
+    /// The machine type (`pc-q35-9.2`).
+    pub machine: String,
+    /// The CPU: its mode (`host-passthrough`) and model; empty where libvirt leaves it to QEMU.
+    pub cpu: String,
+    /// The emulator's program.
+    pub emulator: String,
+    /// Virtual CPUs that it has now.
+    pub vcpus: u32,
+    /// Memory in MiB.
+    pub memory_mib: u64,
+    /// Which threads are held to which of the host's cores (`vcpu 0: 2-3`, `emulator: 0`).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pinning: Vec<String>,
+    /// Its network interfaces.
+    pub interfaces: Vec<DomainInterface>,
+}
+
+/// A network interface of a domain.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct DomainInterface {
+    /// Its MAC address.
+    pub mac: String,
+    /// The model of the NIC, in libvirt's words (`virtio`, `e1000`).
+    pub model: String,
+    /// How it is connected: `bridge`, `network`, `direct`, `user`, `vhostuser`, `hostdev` …
+    pub connection: String,
+    /// To what: the bridge, the network, the host's device.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
+    /// What the host calls its tap; absent while the domain does not run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target: Option<String>,
+    /// Pairs of queues, where the XML asks for more than one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queues: Option<u32>,
+    /// Who moves its packets, where the XML says it: `vhost` or `qemu`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backend: Option<String>,
+    /// Options of the driver, by libvirt's names (`packed`, `rx_queue_size`, `host.csum`).
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub driver: BTreeMap<String, String>,
+    /// The MTU that the XML asks for, in bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mtu: Option<u32>,
+    /// Its addresses, where libvirt's DHCP server, the guest's agent or the host's neighbours tell them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub addresses: Vec<String>,
+}
+
+/// The domain that a run measured, as it was when the run began.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct MeasuredDomain {
+    /// Which libvirt: its canonical URI.
+    pub uri: String,
+    /// The domain.
+    pub domain: DomainFacts,
+    /// The MAC address of the interface under test.
+    pub interface: String,
+    /// Why nothing of the hypervisor could be read, where that is so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unreadable: Option<String>,
+}
+
+impl MeasuredDomain {
+    /// The interface under test.
+    pub fn interface(&self) -> Option<&DomainInterface> {
+        self.domain.interfaces.iter().find(|interface| interface.mac == self.interface)
+    }
+}

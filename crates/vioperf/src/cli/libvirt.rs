@@ -1,0 +1,98 @@
+//! Arguments about virtual machines that libvirt looks after.
+
+use clap::{Args, Subcommand};
+use vioperf_model::scenario_file::Override;
+
+use crate::machines::domain::Permission;
+use crate::machines::ssh::Destination;
+
+/// What names a virtual machine, and what may be done to it.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Virtual machines of libvirt")]
+pub struct DomainOptions {
+    /// The machine at the other end is this domain of libvirt, by name or UUID: its hypervisor is watched too
+    #[arg(long, value_name = "NAME")]
+    pub domain: Option<String>,
+    /// Which libvirt, such as qemu:///system or qemu+ssh://root@host/system [default: virsh's own]
+    #[arg(long, value_name = "URI", requires = "domain")]
+    pub libvirt: Option<String>,
+    /// Its interface under test, by MAC address or by the host's name for it [default: the one that has the
+    /// address that is measured]
+    #[arg(long, value_name = "MAC", requires = "domain")]
+    pub interface: Option<String>,
+    /// Measure it with these NIC models in turn, such as e1000,virtio; needs --allow-change
+    #[arg(long, value_name = "MODELS", requires = "domain")]
+    pub nic: Option<String>,
+    /// What is allowed
+    #[command(flatten)]
+    pub allowed: Allowed,
+}
+
+/// What may be done to a virtual machine.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Virtual machines of libvirt")]
+pub struct Allowed {
+    /// Allow to shut the domain down, give it another NIC, start it, and put it back at the end
+    #[arg(long)]
+    pub allow_change: bool,
+    /// Allow to pull its plug where it does not shut down within a minute
+    #[arg(long)]
+    pub allow_destroy: bool,
+    /// How to get to the hypervisor, ssh://HOST [default: by libvirt's URI]
+    #[arg(long, value_name = "ssh://HOST")]
+    pub hypervisor: Option<Destination>,
+}
+
+impl Allowed {
+    /// The same for those who do it.
+    pub fn permission(&self) -> Permission {
+        Permission {
+            change: self.allow_change,
+            destroy: self.allow_destroy,
+            hypervisor: self.hypervisor.clone(),
+        }
+    }
+}
+
+impl DomainOptions {
+    /// What may be done.
+    pub fn permission(&self) -> Permission {
+        self.allowed.permission()
+    }
+
+    /// What they change in the scenario.
+    pub fn overrides(&self) -> Vec<Override> {
+        let keys = [
+            ("--domain", "domain", &self.domain),
+            ("--libvirt", "uri", &self.libvirt),
+            ("--interface", "interface", &self.interface),
+        ];
+        let nic = self.nic.as_deref();
+        let named = keys.into_iter().filter_map(|(option, key, value)| {
+            Some(Override::option(option, "testbed.libvirt", key, value.clone()?))
+        });
+        named.chain(nic.map(|nic| Override::flag("--nic", "factors", "nic", nic))).collect()
+    }
+}
+
+/// The subcommands of `libvirt`.
+#[derive(Debug, Subcommand)]
+pub enum LibvirtCommand {
+    /// List the virtual machines and their interfaces
+    List {
+        /// Which libvirt, such as qemu:///system or qemu+ssh://root@host/system [default: virsh's own]
+        #[arg(long, value_name = "URI")]
+        libvirt: Option<String>,
+        /// Print them as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Put virtual machines back that a run changed, where it was ended before it could
+    Restore {
+        /// These alone, by name or UUID [default: all]
+        domains: Vec<String>,
+        /// Allow to pull the plug of one that does not shut down within a minute
+        #[arg(long)]
+        allow_destroy: bool,
+    },
+}
