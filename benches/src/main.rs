@@ -31,7 +31,7 @@ use crate::tools::Tools;
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    let outcome = match sandbox::enter() {
+    let outcome = match sandbox::enter(&std::env::temp_dir()) {
         // The inner process did everything; hand its exit code on.
         Ok(Entered::Guard(ended)) => {
             return ExitCode::from(u8::try_from(ended.exit_code()).unwrap_or(1));

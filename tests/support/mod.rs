@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test program uses a part")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "of test programs")]
 
+pub mod emulated_machine;
 pub mod listener;
 pub mod machines;
 pub mod mounts;

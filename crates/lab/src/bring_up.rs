@@ -29,6 +29,8 @@ pub const ENDPOINT_INTERFACE: &str = "eth0";
 pub struct LabSpec {
     /// What connects the endpoints.
     pub switch: SwitchKind,
+    /// The interface of the host that it is made of, if it is.
+    pub interface: Option<String>,
     /// What is at the near end, where the switch has room for one kind alone.
     pub near: NearEnd,
     /// MTU of the switch and of the endpoints, in bytes.
@@ -59,6 +61,7 @@ pub struct Lab {
     near: NearEnd,
     socket: Socket,
     mtu: u32,
+    interface: Option<String>,
     placement: Option<CorePlacement>,
     guests: u32,
 }
@@ -127,7 +130,8 @@ impl Lab {
     pub fn bring_up(sandbox: &Sandbox, spec: &LabSpec) -> Result<Self, LabError> {
         let mut socket = Socket::open()?;
         let mut switch = switch::open(spec.switch, spec.near);
-        let mut site = Site { sandbox, socket: &mut socket, mtu: spec.mtu };
+        let (mtu, interface) = (spec.mtu, spec.interface.as_deref());
+        let mut site = Site { sandbox, socket: &mut socket, mtu, interface };
         match Self::assemble(spec, &mut *switch, &mut site) {
             Ok((peer, second, observer)) => {
                 let LabSpec { switch: kind, near, mtu, .. } = *spec;
@@ -142,6 +146,7 @@ impl Lab {
                     near,
                     socket,
                     mtu,
+                    interface: spec.interface.clone(),
                     placement,
                     guests,
                 })
@@ -228,7 +233,8 @@ impl Lab {
             addresses: &nic.addresses,
             prefix_length: nic.prefix_length,
         };
-        let mut site = Site { sandbox, socket: &mut self.socket, mtu: self.mtu };
+        let interface = self.interface.as_deref();
+        let mut site = Site { sandbox, socket: &mut self.socket, mtu: self.mtu, interface };
         let wire = self.switch.connect_guest(&mut site, &end)?;
         let mut guest = guest::start(source, nic, wire, mac)?;
         let path = self.switch.verify(&mut site, guest.wire())?;

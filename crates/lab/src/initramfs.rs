@@ -5,7 +5,7 @@
 //! The bytes depend on the agent and the modules alone, so a digest of them tells whether a
 //! snapshot of a booted guest is still good.
 
-mod newc;
+pub mod newc;
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};

@@ -9,7 +9,9 @@
 mod attempt;
 mod bring_up;
 pub mod console;
+mod host;
 pub mod initramfs;
+mod journal;
 pub mod kernel;
 pub mod libvirt;
 pub mod namespace;
@@ -20,6 +22,7 @@ mod private_files;
 pub mod qemu;
 pub mod sandbox;
 mod shaped_link;
+pub mod sriov;
 pub mod switch;
 pub mod tap;
 

@@ -7,10 +7,13 @@
 //! of the namespace, and with the last of them go taps, links, bridges and memory
 //! (pid_namespaces(7), network_namespaces(7)). When the guard ends, the inner process gets SIGKILL.
 
+use std::cell::RefCell;
 use std::ffi::CStr;
 use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
@@ -22,6 +25,11 @@ use nix::sys::signal::{SigHandler, SigSet, SigmaskHow, Signal, signal, sigprocma
 use nix::sys::wait::waitpid;
 use nix::unistd::{ForkResult, Gid, Pid, Uid, fork, getegid, geteuid, pipe2, setpgid};
 use vioperf_netlink::{NetlinkError, Socket};
+
+use crate::host::Host;
+#[cfg(doc)]
+use crate::sriov;
+use crate::sriov::{Card, SriovError};
 
 pub use self::guard::Ended;
 pub(crate) use self::refusal::Refusal;
@@ -47,6 +55,11 @@ pub struct Sandbox {
     sysfs_is_own: bool,
     /// The signal mask from before the split.
     mask: SigSet,
+    host: Host,
+    /// Where is written down what of the host is altered.
+    journal: PathBuf,
+    /// The cards whose virtual functions were made, until the sandbox goes.
+    cards: RefCell<Vec<Rc<Card>>>,
 }
 
 /// Why no sandbox could be made.
@@ -91,6 +104,14 @@ pub enum SandboxError {
     /// The loopback interface could not be brought up.
     #[error("loopback of the sandbox: {0}")]
     Loopback(#[from] NetlinkError),
+    /// What a lab may need of the host could not be opened.
+    #[error("cannot open {what}: {source}")]
+    Host {
+        /// The files.
+        what: &'static str,
+        /// The reason.
+        source: io::Error,
+    },
     /// A process could not be made or waited for.
     #[error("cannot {step}: {errno}")]
     Process {
@@ -107,14 +128,19 @@ pub enum SandboxError {
 /// has no handler for. So those that the guard hands on are blocked in it: install handlers for
 /// SIGINT, SIGTERM and SIGHUP, then call [`Sandbox::unblock_signals`]. Until then only SIGKILL ends it.
 ///
+/// What of the host is altered beyond the sandbox is written down in the folder `journal`, and put back from it
+/// ([`sriov::put_back_what_is_left`]) should nobody inside be left to do so.
+///
 /// # Errors
 /// [`SandboxError`], in the one process or in the inner one: say it and exit, a guard that waits
 /// outside exits with the same code.
-pub fn enter() -> Result<Entered, SandboxError> {
+pub fn enter(journal: &Path) -> Result<Entered, SandboxError> {
     let threads = fs::read_dir("/proc/self/task").map_or(1, Iterator::count);
     if threads > 1 {
         return Err(SandboxError::Threads { threads });
     }
+    let host = Host::look()
+        .map_err(|source| SandboxError::Host { what: "/proc/self/ns/net and /sys", source })?;
     if !geteuid().is_root() {
         become_root_of_a_user_namespace()?;
     }
@@ -132,7 +158,10 @@ pub fn enter() -> Result<Entered, SandboxError> {
         }
         ForkResult::Child => {
             drop(guards_end);
-            furnish(&guard_lives, before).map(Entered::Inside)
+            let sysfs_is_own = furnish(&guard_lives)?;
+            let (journal, cards) = (journal.to_owned(), RefCell::default());
+            let sandbox = Sandbox { sysfs_is_own, mask: before, host, journal, cards };
+            Ok(Entered::Inside(sandbox))
         }
     }
 }
@@ -143,6 +172,18 @@ impl Sandbox {
     #[must_use]
     pub fn sysfs_is_own(&self) -> bool {
         self.sysfs_is_own
+    }
+
+    /// The card of that interface with its virtual functions, which stay until the sandbox goes: making them
+    /// interrupts the card's link.
+    pub(crate) fn card(&self, interface: &str) -> Result<Rc<Card>, SriovError> {
+        let mut cards = self.cards.borrow_mut();
+        if let Some(card) = cards.iter().find(|card| card.interface() == interface) {
+            return Ok(Rc::clone(card));
+        }
+        let card = Card::take(&self.host, &self.journal, interface)?;
+        cards.push(Rc::clone(&card));
+        Ok(card)
     }
 
     /// Lets signals come, also those that were sent since the split, now that there are handlers.
@@ -196,8 +237,9 @@ fn become_root_of_a_user_namespace() -> Result<(), SandboxError> {
     write("/proc/self/gid_map", &format!("0 {group} 1"))
 }
 
-/// Ties the inner process to the guard's life and gives it namespaces and file systems.
-fn furnish(guard_lives: &OwnedFd, mask: SigSet) -> Result<Sandbox, SandboxError> {
+/// Ties the inner process to the guard's life and gives it namespaces and file systems; whether `/sys` is
+/// its own.
+fn furnish(guard_lives: &OwnedFd) -> Result<bool, SandboxError> {
     prctl::set_pdeathsig(Signal::SIGKILL).map_err(process("tie the lab to its guard"))?;
     leave_the_group().map_err(process("leave the process group"))?;
     if is_dead(guard_lives) {
@@ -217,7 +259,7 @@ fn furnish(guard_lives: &OwnedFd, mask: SigSet) -> Result<Sandbox, SandboxError>
     let mut socket = Socket::open()?;
     let loopback = socket.link_by_name("lo")?.index;
     socket.set_up(loopback)?;
-    Ok(Sandbox { sysfs_is_own, mask })
+    Ok(sysfs_is_own)
 }
 
 /// Out of the guard's process group, so that what a terminal or `kill -PGID` sends to the group

@@ -13,6 +13,7 @@ use vioperf_netlink::{Mac, NamespaceRef, NetlinkError, Socket};
 use crate::namespace::SpawnError;
 use crate::qemu::Qemu;
 use crate::sandbox::Sandbox;
+use crate::sriov::SriovError;
 use crate::tap::TapError;
 
 mod backing;
@@ -24,6 +25,7 @@ mod open_vswitch;
 mod pair;
 mod passt;
 mod ports;
+mod sriov;
 mod vlan;
 mod wire;
 
@@ -44,6 +46,8 @@ const TABLE: &[Row] = &[
     macvtap::PRIVATE,
     macvtap::PASSTHRU,
     passt::ROW,
+    sriov::ROW,
+    sriov::HOST,
 ];
 
 /// A line of the table.
@@ -51,8 +55,8 @@ const TABLE: &[Row] = &[
 pub struct Row {
     /// Its name, as [`vioperf_model::switch::SWITCHES`] has it.
     name: &'static str,
-    /// What of the switch itself is missing on the machine below a root.
-    lacks: fn(&Path) -> Option<Lack>,
+    /// What of the switch itself is missing on the machine below a root, for a lab on that interface of the host.
+    lacks: fn(&Path, Option<&str>) -> Option<Lack>,
     /// How a guest's NIC is backed, which has wants of its own.
     backing: Backing,
     /// Which near ends it has room for.
@@ -141,6 +145,8 @@ pub struct Site<'a> {
     pub socket: &'a mut Socket,
     /// MTU of every port, in bytes.
     pub mtu: u32,
+    /// The interface of the host that it is made of, if it is.
+    pub interface: Option<&'a str>,
 }
 
 /// An endpoint in a network namespace of its own.
@@ -223,6 +229,9 @@ pub enum SwitchError {
     /// There is no tap.
     #[error(transparent)]
     Tap(#[from] TapError),
+    /// A card's virtual functions are not to be had.
+    #[error(transparent)]
+    Sriov(#[from] SriovError),
     /// A process did not start.
     #[error(transparent)]
     Spawn(#[from] SpawnError),
@@ -257,15 +266,20 @@ pub enum Purpose<'a> {
     Guests(Option<&'a Qemu>),
 }
 
-/// What is missing below `root` (`/`) for a lab with this switch.
+/// What is missing below `root` (`/`) for a lab with this switch, on that interface of the host where it is made of one.
 #[must_use]
-pub fn lacks(kind: SwitchKind, root: &Path, purpose: Purpose<'_>) -> Option<Lack> {
+pub fn lacks(
+    kind: SwitchKind,
+    root: &Path,
+    interface: Option<&str>,
+    purpose: Purpose<'_>,
+) -> Option<Lack> {
     let row = row(kind);
     let of_backing = || match purpose {
         Purpose::Baselines => None,
         Purpose::Guests(qemu) => row.backing.lacks(root, qemu),
     };
-    (row.lacks)(root).or_else(of_backing)
+    (row.lacks)(root, interface).or_else(of_backing)
 }
 
 /// The vocabulary and the table name the same switches: a test holds it.

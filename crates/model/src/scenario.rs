@@ -61,6 +61,10 @@ pub struct Scenario {
 pub struct Testbed {
     /// The switch.
     pub switch: SwitchKind,
+    /// The interface of the host that the switch is made of, where it is made of one: the physical function of
+    /// a card with SR-IOV.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub interface: Option<String>,
     /// MTU of every link of the path, in bytes.
     pub mtu: u32,
     /// Rate that the link of the peer, and so every path, is held to each way, counted from the Ethernet
@@ -86,6 +90,7 @@ impl Default for Testbed {
     fn default() -> Self {
         Self {
             switch: SwitchKind::default(),
+            interface: None,
             mtu: 1500,
             rate: None,
             placement: Placement::default(),

@@ -17,6 +17,8 @@ pub struct SwitchRow {
     pub name: &'static str,
     /// One line on what it is, for `vioperf doctor`.
     pub about: &'static str,
+    /// Whether it is made of an interface of the host, which the scenario names (`testbed.interface`).
+    pub is_of_host: bool,
 }
 
 /// Every switch that vioperf knows; the first is the one where nobody says which.
@@ -35,10 +37,16 @@ pub const SWITCHES: &[SwitchRow] = &[
         "passt",
         "no switch: passt ends the guest's connections and makes its own, without privileges",
     ),
+    of_host("sriov", "virtual functions of a network card, which is the switch"),
+    of_host("sriov-host", "the same, the peer on the card's physical function, as the host is"),
 ];
 
 const fn row(name: &'static str, about: &'static str) -> SwitchRow {
-    SwitchRow { name, about }
+    SwitchRow { name, about, is_of_host: false }
+}
+
+const fn of_host(name: &'static str, about: &'static str) -> SwitchRow {
+    SwitchRow { is_of_host: true, ..row(name, about) }
 }
 
 /// A kind of switch: a reference to its row.

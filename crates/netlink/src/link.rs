@@ -317,6 +317,19 @@ impl Socket {
         self.set("move to another namespace", index, namespace.attribute())
     }
 
+    /// Moves an interface that is down to another network namespace, where it is called `name`: the name that it has
+    /// may be taken there.
+    ///
+    /// # Errors
+    /// As [`Self::move_to`]; when the name is malformed, or taken there: then it may be there by its own name.
+    pub fn move_as(&mut self, index: u32, namespace: NamespaceRef<'_>, name: &str) -> Result<()> {
+        checked_name(name)?;
+        let mut message = about(index);
+        message.attributes.push(namespace.attribute());
+        message.attributes.push(LinkAttribute::IfName(name.to_owned()));
+        self.modify("move to another namespace", index, message)
+    }
+
     /// Deletes an interface (both ends of a veth pair).
     ///
     /// # Errors

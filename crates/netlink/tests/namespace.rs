@@ -93,6 +93,10 @@ fn links_are_created_in_and_moved_to_another_namespace() {
             let b = socket.link_by_name("b").unwrap();
             socket.move_to(b.index, NamespaceRef::Fd(namespace.as_fd())).unwrap();
             assert!(there.link_by_name("b").is_ok() && socket.link_by_name("b").is_err());
+            let a = socket.link_by_name("a").unwrap().index;
+            let to = NamespaceRef::Fd(namespace.as_fd());
+            socket.move_as(a, to, "c").unwrap();
+            assert_eq!(there.link_by_name("c").unwrap().kind.as_deref(), Some("veth"));
             drop(done);
         });
     });

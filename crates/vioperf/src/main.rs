@@ -31,6 +31,7 @@ mod provenance;
 mod report;
 mod resume;
 mod run_id;
+mod sandboxed;
 mod scenarios;
 mod store;
 

@@ -54,6 +54,13 @@ pub fn libvirt_journals() -> Result<PathBuf> {
     }
 }
 
+/// Where is written down what of the host a run alters: `$XDG_STATE_HOME/vioperf/journal`, else it is in
+/// `~/.local/state`; a service has no home, and then it is in `/var/lib`.
+pub fn journal() -> PathBuf {
+    let state = of_user("XDG_STATE_HOME", ".local/state");
+    state.unwrap_or_else(|| PathBuf::from("/var/lib")).join("vioperf/journal")
+}
+
 /// The directory that a variable names, else one in the user's home.
 fn of_user(variable: &str, in_home: &str) -> Option<PathBuf> {
     let absolute = |name: &str| env::var_os(name).map(PathBuf::from).filter(|p| p.is_absolute());

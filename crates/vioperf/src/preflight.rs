@@ -99,7 +99,9 @@ fn leave_out_switches(
     purpose: Purpose<'_>,
     left_out: &mut Vec<LeftOut>,
 ) -> Vec<String> {
-    let lack = |kind: SwitchKind| switch::lacks(kind, Path::new("/"), purpose);
+    let interface = scenario.testbed.interface.clone();
+    let lack =
+        |kind: SwitchKind| switch::lacks(kind, Path::new("/"), interface.as_deref(), purpose);
     let levels = scenario.factors.levels(SectionName::Testbed, "switch");
     if levels.is_empty() {
         let only = scenario.testbed.switch;

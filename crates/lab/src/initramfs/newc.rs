@@ -9,7 +9,8 @@ const CHARACTER: u32 = 0o020_000;
 
 /// Writes one archive. Inodes are numbered from 1 in order, times and owners are 0, so that equal
 /// contents give equal bytes.
-pub(super) struct Writer<W> {
+#[derive(Debug)]
+pub struct Writer<W> {
     out: W,
     inode: u32,
 }
@@ -23,21 +24,34 @@ struct Entry<'a> {
 }
 
 impl<W: Write> Writer<W> {
-    pub(super) fn new(out: W) -> Self {
+    /// Begins an archive.
+    pub fn new(out: W) -> Self {
         Self { out, inode: 0 }
     }
 
-    pub(super) fn directory(&mut self, name: &str) -> io::Result<()> {
+    /// Writes a directory; its parent comes first.
+    ///
+    /// # Errors
+    /// Of the writer.
+    pub fn directory(&mut self, name: &str) -> io::Result<()> {
         let mode = DIRECTORY | 0o755;
         self.entry(&Entry { name, mode, links: 2, device: (0, 0), data: &[] })
     }
 
-    pub(super) fn file(&mut self, name: &str, mode: u32, data: &[u8]) -> io::Result<()> {
+    /// Writes a file with that mode (`0o755`).
+    ///
+    /// # Errors
+    /// Of the writer; `InvalidInput` when it has 4 GiB or more.
+    pub fn file(&mut self, name: &str, mode: u32, data: &[u8]) -> io::Result<()> {
         let mode = REGULAR | mode;
         self.entry(&Entry { name, mode, links: 1, device: (0, 0), data })
     }
 
-    pub(super) fn character_device(
+    /// Writes a character device with that mode.
+    ///
+    /// # Errors
+    /// Of the writer.
+    pub fn character_device(
         &mut self,
         name: &str,
         mode: u32,
@@ -49,7 +63,10 @@ impl<W: Write> Writer<W> {
     }
 
     /// Writes the end mark and flushes.
-    pub(super) fn finish(mut self) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// Of the writer.
+    pub fn finish(mut self) -> io::Result<()> {
         let end = Entry { name: "TRAILER!!!", mode: 0, links: 1, device: (0, 0), data: &[] };
         self.entry(&end)?;
         self.out.flush()

@@ -14,7 +14,7 @@ use crate::switch::{Purpose, lacks};
 pub fn switches(root: &Path, qemu: &Result<Qemu, QemuError>) -> Check {
     const NAME: &str = "switches";
     let guests = Purpose::Guests(qemu.as_ref().ok());
-    let asked = SwitchKind::all().map(|kind| (kind, lacks(kind, root, guests)));
+    let asked = SwitchKind::all().map(|kind| (kind, lacks(kind, root, None, guests)));
     let (lacking, had): (Vec<_>, Vec<_>) = asked.partition(|(_, lack)| lack.is_some());
     let names = |kinds: &[(SwitchKind, _)]| {
         kinds.iter().map(|(kind, _)| kind.name()).collect::<Vec<_>>().join(", ")

@@ -8,7 +8,7 @@ use super::{
 
 pub(super) const ROW: Row = Row {
     name: "bridge",
-    lacks: |_| {
+    lacks: |_, _| {
         lack::kernel(|socket| socket.create_bridge(NAME), "bridge", "`sudo modprobe bridge`")
     },
     backing: Backing::Tap,

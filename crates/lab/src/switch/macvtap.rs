@@ -22,7 +22,7 @@ use crate::private_files::PrivateFiles;
 /// What the four modes have in common.
 const COMMON: Row = Row {
     name: "macvtap-bridge",
-    lacks: |_| lack::kernel(try_one, "macvtap", "`sudo modprobe macvtap`"),
+    lacks: |_, _| lack::kernel(try_one, "macvtap", "`sudo modprobe macvtap`"),
     backing: Backing::Macvtap,
     near_ends: NearEnds::Both,
     open: |near| Macvtap::open(COMMON.name, MacvlanMode::Bridge, near),
@@ -127,33 +127,9 @@ impl Switch for Macvtap {
         site: &mut Site<'_>,
         guest: &GuestEnd<'_>,
     ) -> Result<Wire, SwitchError> {
-        let name = format!("macvtap{}", guest.number);
-        let upper = Upper {
-            name: &name,
-            below: self.below(site.socket, guest.mac)?,
-            mac: Some(guest.mac),
-            mtu: Some(site.mtu),
-            namespace: None,
-        };
-        site.socket.create_macvtap(&upper, self.mode)?;
+        let below = self.below(site.socket, guest.mac)?;
         self.guest = Some(guest.mac);
-        let held = Held::of_link(name.clone());
-        let index = ports::prepare(site, &name)?;
-        // Its groups are the guest's to know: IPv6 asks for neighbours by one of them.
-        site.socket.set_all_multicast(index)?;
-        site.socket.set_up(index)?;
-        let step = "open the macvtap's device file";
-        let failed = |source| SwitchError::Io { step, source };
-        let files = PrivateFiles::new(site.sandbox).map_err(failed)?;
-        let device = device_file(&name, index, &files.path()).map_err(failed)?;
-        let open = |_| {
-            let mut options = OpenOptions::new();
-            options.read(true).write(true).custom_flags(libc::O_NONBLOCK);
-            options.open(&device).map(OwnedFd::from)
-        };
-        let queues = (0..guest.queues.max(1)).map(open).collect::<io::Result<_>>();
-        let backend = Backend::Tap(queues.map_err(failed)?);
-        Ok(Wire { held, ..Wire::without_port(name, backend) })
+        wire(site, guest, below, self.mode)
     }
 
     fn verify(&mut self, site: &mut Site<'_>, wire: &str) -> Result<String, SwitchError> {
@@ -174,6 +150,36 @@ impl Switch for Macvtap {
     fn tear_down(&mut self, socket: &mut Socket) -> Vec<SwitchError> {
         ports::delete(socket, self.links.drain(..))
     }
+}
+
+/// A macvtap for a guest on the interface below, up.
+pub(super) fn wire(
+    site: &mut Site<'_>,
+    guest: &GuestEnd<'_>,
+    below: u32,
+    mode: MacvlanMode,
+) -> Result<Wire, SwitchError> {
+    let name = format!("macvtap{}", guest.number);
+    let (mac, mtu) = (Some(guest.mac), Some(site.mtu));
+    let upper = Upper { name: &name, below, mac, mtu, namespace: None };
+    site.socket.create_macvtap(&upper, mode)?;
+    let held = Held::of_link(name.clone());
+    let index = ports::prepare(site, &name)?;
+    // Its groups are the guest's to know: IPv6 asks for neighbours by one of them.
+    site.socket.set_all_multicast(index)?;
+    site.socket.set_up(index)?;
+    let step = "open the macvtap's device file";
+    let failed = |source| SwitchError::Io { step, source };
+    let files = PrivateFiles::new(site.sandbox).map_err(failed)?;
+    let device = device_file(&name, index, &files.path()).map_err(failed)?;
+    let open = |_| {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).custom_flags(libc::O_NONBLOCK);
+        options.open(&device).map(OwnedFd::from)
+    };
+    let queues = (0..guest.queues.max(1)).map(open).collect::<io::Result<_>>();
+    let backend = Backend::Tap(queues.map_err(failed)?);
+    Ok(Wire { held, ..Wire::without_port(name, backend) })
 }
 
 /// The device file of a macvtap, made anew where it cannot be mistaken: in `/dev` files of other

@@ -16,7 +16,7 @@ use crate::tap::Tap;
 
 pub(super) const ROW: Row = Row {
     name: "none",
-    lacks: |_| None,
+    lacks: |_, _| None,
     backing: Backing::Tap,
     near_ends: NearEnds::Either,
     open: |near| {

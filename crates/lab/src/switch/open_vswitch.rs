@@ -28,7 +28,7 @@ use crate::private_files::PrivateFiles;
 /// The kernel's datapath where it has one.
 pub(super) const ROW: Row = Row {
     name: "openvswitch",
-    lacks,
+    lacks: |root, _| lacks(root),
     backing: Backing::Tap,
     near_ends: NearEnds::Both,
     open: |_| {

@@ -25,7 +25,7 @@ use crate::namespace::{Service, serve};
 
 pub(super) const ROW: Row = Row {
     name: "passt",
-    lacks: |root| lack::programs(root, &[PROGRAM], INSTALL),
+    lacks: |root, _| lack::programs(root, &[PROGRAM], INSTALL),
     backing: Backing::Stream,
     // Two could not listen to the same ports, though one of their guests rests.
     near_ends: NearEnds::Either,

@@ -16,7 +16,7 @@ use super::{
 /// One bridge that filters.
 pub(super) const FILTERING: Row = Row {
     name: "vlan-filtering",
-    lacks: |_| {
+    lacks: |_, _| {
         lack::kernel(
             |socket| socket.create_vlan_bridge("tried"),
             "bridge that filters VLANs",
@@ -31,7 +31,7 @@ pub(super) const FILTERING: Row = Row {
 /// A bridge for the VLAN alone.
 pub(super) const OWN_BRIDGE: Row = Row {
     name: "bridge-per-vlan",
-    lacks: |_| lack::kernel(try_vlan, "VLAN sub-interfaces (8021q)", "`sudo modprobe 8021q`"),
+    lacks: |_, _| lack::kernel(try_vlan, "VLAN sub-interfaces (8021q)", "`sudo modprobe 8021q`"),
     backing: Backing::Tap,
     near_ends: NearEnds::Both,
     open: |_| Box::new(OwnBridge { bridge: Bridge::default() }),

@@ -22,7 +22,7 @@ use crate::guests::{self, BOUND};
 
 /// Enters a sandbox and runs the scene there.
 pub fn run(scene: &str) -> ExitCode {
-    let sandbox = match enter() {
+    let sandbox = match enter(&std::env::temp_dir()) {
         Ok(Entered::Guard(ended)) => {
             if let Some(message) = ended.message() {
                 eprintln!("{message}");
@@ -75,6 +75,7 @@ fn bring_up_with(sandbox: &Sandbox, switch: SwitchKind, near: NearEnd) -> Lab {
         ProcessCommand { program: "/proc/self/exe".into(), arguments: vec!["endpoint".into()] };
     let spec = LabSpec {
         switch,
+        interface: None,
         near,
         mtu: 1500,
         rate: None,
@@ -188,7 +189,8 @@ fn tap() -> ExitCode {
 /// switch that can be had here, for either near end.
 fn twice(sandbox: &Sandbox) {
     let root = Path::new("/");
-    let had = SwitchKind::all().filter(|&kind| lacks(kind, root, Purpose::Baselines).is_none());
+    let had =
+        SwitchKind::all().filter(|&kind| lacks(kind, root, None, Purpose::Baselines).is_none());
     for (kind, near) in had.flat_map(|kind| NEAR_ENDS.map(|near| (kind, near))) {
         println!("{kind} with {near:?}");
         for _ in 0..2 {

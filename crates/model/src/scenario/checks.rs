@@ -123,6 +123,12 @@ impl Scenario {
 
     fn check_testbed(&self, check: &mut impl FnMut(bool, &str, String)) {
         self.check_libvirt(check);
+        let uses_interface = plan::testbeds(self).iter().any(|own| own.switch.row().is_of_host);
+        check(
+            self.testbed.interface.is_some() && !uses_interface,
+            "testbed.interface",
+            "no switch of the scenario is made of an interface of this host: leave it out".into(),
+        );
         check(
             self.testbed.rate.is_some() && self.testbed.server.is_some(),
             "testbed.rate",
@@ -204,6 +210,18 @@ impl Testbed {
             self.ip == IpVersion::Ipv6 && is_mtu && mtu < 1280,
             "testbed.mtu",
             format!("an MTU of {mtu} is too little: {least}"),
+        );
+        let is_of_host = self.switch.row().is_of_host;
+        check(
+            is_of_host && self.interface.is_none(),
+            "testbed.interface",
+            format!("{} is made of an interface of this host: name it", self.switch),
+        );
+        let is_name = |name: &String| (1..=15).contains(&name.len()) && !name.contains(['/', ' ']);
+        check(
+            self.interface.as_ref().is_some_and(|name| !is_name(name)),
+            "testbed.interface",
+            "an interface's name has 1 to 15 characters, without / and spaces".into(),
         );
         check(
             self.rate.is_some_and(|rate| !LINK_RATES.contains(&rate.as_bits_per_second())),

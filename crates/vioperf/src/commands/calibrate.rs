@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use vioperf_analysis::calibration::failed;
 use vioperf_lab::placement::usable_cores;
-use vioperf_lab::sandbox::{self, Entered, Sandbox};
+use vioperf_lab::sandbox::Sandbox;
 use vioperf_model::calibration::{CALIBRATION_SCHEMA_VERSION, Calibration};
 use vioperf_model::nic::NicModel;
 use vioperf_model::plan::Plan;
@@ -26,6 +26,7 @@ use crate::output::Output;
 use crate::preflight::{self, Ready};
 use crate::progress::now;
 use crate::provenance::host_facts;
+use crate::sandboxed::{self, Side};
 use crate::store::to_json;
 
 /// The NIC of the guests that take part.
@@ -42,14 +43,9 @@ pub fn execute(args: &CalibrateArgs, output: &Output) -> Result<ExitCode, Failur
     if let Some(reason) = &no_guest {
         output.warning(format_args!("no guest takes part: {reason}"));
     }
-    match sandbox::enter().map_err(|error| Failure::Machine(error.into()))? {
-        Entered::Guard(ended) => {
-            if let Some(message) = ended.message() {
-                output.error(message);
-            }
-            Ok(ExitCode::from(u8::try_from(ended.exit_code()).unwrap_or(1)))
-        }
-        Entered::Inside(sandbox) => {
+    match sandboxed::enter(output)? {
+        Side::Outside(ended) => Ok(ExitCode::from(u8::try_from(ended.exit_code()).unwrap_or(1))),
+        Side::Inside(sandbox) => {
             let wanted = Asked { args, scenario, ingredients, no_guest };
             inside(&sandbox, &wanted, output)
         }

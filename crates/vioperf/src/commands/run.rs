@@ -8,7 +8,7 @@ use anyhow::{Context, anyhow};
 use vioperf_analysis::calibration::cite;
 use vioperf_analysis::wording::count;
 use vioperf_lab::placement::usable_cores;
-use vioperf_lab::sandbox::{self, Entered, Sandbox};
+use vioperf_lab::sandbox::Sandbox;
 use vioperf_model::plan::{Costs, Plan};
 use vioperf_model::record::{LeftOut, MachineLook, RunEnd, RunEnding, RunInfo, SCHEMA_VERSION};
 use vioperf_model::scenario::Scenario;
@@ -31,6 +31,7 @@ use crate::prepare::spoken;
 use crate::progress::{Recorder, RunClock, now};
 use crate::provenance::host_facts;
 use crate::resume::Resumed;
+use crate::sandboxed::{self, Side};
 use crate::store::{self, RunDirectory};
 use crate::{machine_look, prepare, report};
 
@@ -48,6 +49,7 @@ struct Prepared {
 
 /// Measures a scenario and reports.
 pub fn execute(args: &RunArgs, output: &Output) -> Result<ExitCode, Failure> {
+    sandboxed::put_back_what_is_left(output);
     let prepared = match &args.resume {
         None => prepare_new(args, output)?,
         Some(directory) => match prepare_resumed(directory, args, output)? {
@@ -56,21 +58,18 @@ pub fn execute(args: &RunArgs, output: &Output) -> Result<ExitCode, Failure> {
         },
     };
     // From here on there are two processes; until here there was one thread.
-    match sandbox::enter().map_err(|error| Failure::Machine(error.into()))? {
-        Entered::Guard(ended) => {
-            if let Some(message) = ended.message() {
-                output.error(message);
-                if store::holds_run(&prepared.directory) {
-                    let directory = prepared.directory.display();
-                    output.note(format_args!(
+    match sandboxed::enter(output)? {
+        Side::Outside(ended) => {
+            if ended.message().is_some() && store::holds_run(&prepared.directory) {
+                let directory = prepared.directory.display();
+                output.note(format_args!(
                         "what was finished is kept: `vioperf report {directory}` shows it, `vioperf run \
                          --resume {directory}` goes on"
                     ));
-                }
             }
             Ok(ExitCode::from(u8::try_from(ended.exit_code()).unwrap_or(1)))
         }
-        Entered::Inside(sandbox) => inside(&sandbox, &prepared, args, output),
+        Side::Inside(sandbox) => inside(&sandbox, &prepared, args, output),
     }
 }
 

@@ -28,6 +28,9 @@ use crate::interrupt::{Interrupt, Urgency};
 /// How long a namespace's node may take to start.
 const NODE_START: Duration = Duration::from_secs(10);
 
+/// How long the link of a namespace's interface may take: that of a virtual function waits for its card's.
+const LINK_COMES: Duration = Duration::from_secs(30);
+
 /// A lab and its nodes. The guest's fields come first: they are dropped first.
 pub struct Standing {
     pub(super) guest: Option<StandingGuest>,
@@ -63,6 +66,7 @@ pub fn bring_up(
         || ProcessCommand { program: "/proc/self/exe".into(), arguments: vec!["node".into()] };
     let spec = LabSpec {
         switch: cell.testbed.switch,
+        interface: cell.testbed.interface.clone(),
         near: near_end(cell),
         mtu: cell.testbed.mtu,
         rate: cell.testbed.rate,
@@ -86,7 +90,7 @@ pub fn bring_up(
             mtu: cell.testbed.mtu,
             offloads: BTreeMap::new(),
             ports: None,
-            timeout: time_span(NODE_START),
+            timeout: time_span(LINK_COMES),
         })?;
         let addresses = [vec![address], further_addresses].concat();
         Ok::<_, anyhow::Error>(Endpoint { place, link, addresses, interface, greets: false })

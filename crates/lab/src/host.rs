@@ -1,0 +1,40 @@
+//! The host outside of the sandbox, for what a lab cannot be made without: a card's virtual functions, a bridge that is
+//! there already.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::path::PathBuf;
+
+use vioperf_netlink::NamespaceRef;
+
+/// What of the host can be reached from within the sandbox.
+#[derive(Debug)]
+pub struct Host {
+    network: OwnedFd,
+    /// Its `/sys`: the sandbox has one of its own over it, where the host's interfaces are not.
+    sys: OwnedFd,
+}
+
+impl Host {
+    /// That of the calling thread, before it goes into a sandbox.
+    pub(crate) fn look() -> io::Result<Self> {
+        let open = |path: &str| File::open(path).map(OwnedFd::from);
+        Ok(Self { network: open("/proc/self/ns/net")?, sys: open("/sys")? })
+    }
+
+    /// The same, for somebody who outlives it.
+    pub(crate) fn try_clone(&self) -> io::Result<Self> {
+        Ok(Self { network: self.network.try_clone()?, sys: self.sys.try_clone()? })
+    }
+
+    /// Its network namespace.
+    pub(crate) fn network(&self) -> NamespaceRef<'_> {
+        NamespaceRef::Fd(self.network.as_fd())
+    }
+
+    /// Where its `/sys` is, as long as this lives.
+    pub(crate) fn sys(&self) -> PathBuf {
+        PathBuf::from(format!("/proc/self/fd/{}", self.sys.as_raw_fd()))
+    }
+}
