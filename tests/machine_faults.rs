@@ -231,7 +231,7 @@ fn what_only_a_lab_may_ask_is_refused() {
     let (_server, address) = local_server(&[]);
     let mut stream = let_in(&address);
     let config = InterfaceConfig {
-        offloads: [].into(),
+        settings: Default::default(),
         ports: None,
         interface: InterfaceSelector::Name("lo".into()),
         address: "127.0.0.9".parse().unwrap(),

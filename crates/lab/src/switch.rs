@@ -257,6 +257,18 @@ pub fn near_ends(kind: SwitchKind) -> NearEnds {
     row(kind).near_ends
 }
 
+/// Whether guests on it are backed by a tap, or a macvtap: then the host's kernel can move their frames.
+#[must_use]
+pub fn has_tap(kind: SwitchKind) -> bool {
+    matches!(row(kind).backing, Backing::Tap | Backing::Macvtap)
+}
+
+/// Whether guests on it can have several queues.
+#[must_use]
+pub fn has_queues(kind: SwitchKind) -> bool {
+    matches!(row(kind).backing, Backing::Tap)
+}
+
 /// What a lab is wanted for.
 #[derive(Debug, Clone, Copy)]
 pub enum Purpose<'a> {

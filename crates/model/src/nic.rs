@@ -29,6 +29,17 @@ pub enum Bus {
     ConventionalPci,
 }
 
+/// How many queue pairs a model can have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Queues {
+    /// One.
+    One,
+    /// As many as the tap behind it was opened with.
+    OfBackend,
+    /// As many as its driver makes, on one queue of the tap.
+    OfDriver,
+}
+
 /// One row of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NicModelRow {
@@ -44,12 +55,14 @@ pub struct NicModelRow {
     pub kind: NicKind,
     /// The slot it goes into.
     pub bus: Bus,
+    /// Whether it can have several queue pairs.
+    pub queues: Queues,
     /// One line on what it is, for `vioperf doctor` and the report.
     pub about: &'static str,
 }
 
 macro_rules! nic {
-    ($name:literal, $device:literal, $module:literal, $driver:literal, $kind:ident, $bus:ident, $about:literal) => {
+    ($name:literal, $device:literal, $module:literal, $driver:literal, $kind:ident, $bus:ident, $queues:ident, $about:literal) => {
         NicModelRow {
             name: $name,
             qemu_device: $device,
@@ -57,6 +70,7 @@ macro_rules! nic {
             driver: $driver,
             kind: NicKind::$kind,
             bus: Bus::$bus,
+            queues: Queues::$queues,
             about: $about,
         }
     };
@@ -71,6 +85,7 @@ pub const NIC_MODELS: &[NicModelRow] = &[
         "virtio_net",
         Paravirtual,
         PciExpress,
+        OfBackend,
         "virtio-net, the paravirtual NIC of KVM"
     ),
     nic!(
@@ -80,6 +95,7 @@ pub const NIC_MODELS: &[NicModelRow] = &[
         "vmxnet3",
         Paravirtual,
         PciExpress,
+        One,
         "VMware's paravirtual NIC"
     ),
     nic!(
@@ -89,9 +105,10 @@ pub const NIC_MODELS: &[NicModelRow] = &[
         "igb",
         Emulated,
         PciExpress,
+        OfDriver,
         "Intel 82576 gigabit, with SR-IOV; QEMU 8.0 and later"
     ),
-    nic!("e1000e", "e1000e", "e1000e", "e1000e", Emulated, PciExpress, "Intel 82574L gigabit"),
+    nic!("e1000e", "e1000e", "e1000e", "e1000e", Emulated, PciExpress, One, "Intel 82574L gigabit"),
     nic!(
         "e1000",
         "e1000",
@@ -99,6 +116,7 @@ pub const NIC_MODELS: &[NicModelRow] = &[
         "e1000",
         Emulated,
         ConventionalPci,
+        One,
         "Intel 82540EM gigabit, the default of many tools"
     ),
     nic!(
@@ -108,9 +126,19 @@ pub const NIC_MODELS: &[NicModelRow] = &[
         "8139cp",
         Emulated,
         ConventionalPci,
+        One,
         "Realtek RTL8139 fast Ethernet"
     ),
-    nic!("pcnet", "pcnet", "pcnet32", "pcnet32", Emulated, ConventionalPci, "AMD PCnet-PCI II"),
+    nic!(
+        "pcnet",
+        "pcnet",
+        "pcnet32",
+        "pcnet32",
+        Emulated,
+        ConventionalPci,
+        One,
+        "AMD PCnet-PCI II"
+    ),
 ];
 
 /// A NIC model: a reference to its row.

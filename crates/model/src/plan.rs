@@ -4,6 +4,7 @@ mod cell;
 mod cells;
 mod order;
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use rand::SeedableRng;
@@ -57,7 +58,13 @@ impl Costs {
 impl Plan {
     /// Expands `scenario`; the order of every block follows from `seed` alone.
     pub fn new(scenario: &Scenario, seed: u64) -> Self {
-        let cells = cells(scenario);
+        Self::without(scenario, seed, &BTreeSet::new())
+    }
+
+    /// The same without some of the cells.
+    pub fn without(scenario: &Scenario, seed: u64, left_out: &BTreeSet<CellId>) -> Self {
+        let mut cells = cells(scenario);
+        cells.retain(|cell| !left_out.contains(&cell.id));
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         let groups = order::groups(&cells, scenario.guest.reuse.keeps_groups());
         let blocks = (0..scenario.repeat.blocks_at_most())

@@ -13,13 +13,14 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::interface_settings::InterfaceSettings;
 use crate::libvirt::LibvirtDomain;
 use crate::units::{BitRate, Ratio, TimeSpan};
 use crate::workload::Workload;
 
 pub use changes::Changes;
 pub use factors::{AS_IT_IS, Factor, Factors};
-pub use guest::{Accel, DeviceOption, Guest, Reuse};
+pub use guest::{Accel, DeviceOption, Guest, Reuse, Vhost};
 pub use variants::Variant;
 
 pub use crate::switch::SwitchKind;
@@ -76,6 +77,9 @@ pub struct Testbed {
     pub placement: Placement,
     /// Which Internet protocol carries the load.
     pub ip: IpVersion,
+    /// How the peer's end of its link is set up, and that of the second namespace.
+    #[serde(skip_serializing_if = "InterfaceSettings::is_empty")]
+    pub peer: InterfaceSettings,
     /// The machine at the other end, where `vioperf serve` runs (`vioperf test` writes it): then there
     /// is no lab, and switch and guest are without meaning. The far end is what directions call the
     /// guest.
@@ -95,6 +99,7 @@ impl Default for Testbed {
             rate: None,
             placement: Placement::default(),
             ip: IpVersion::Ipv4,
+            peer: InterfaceSettings::default(),
             server: None,
             libvirt: None,
         }

@@ -288,6 +288,9 @@ mod tests {
         assert_eq!(with("vcpus=2").guest.vcpus, Some(2));
         let scenario = with("offloads.gro=on,off");
         assert_eq!(scenario.factors.levels(SectionName::Guest, "offloads.gro"), [true, false]);
+        assert_eq!(with("queues=2").guest.queues, Some(2), "not testbed.peer.queues");
+        assert_eq!(with("rings.rx=256").guest.rings.rx, Some(256));
+        assert_eq!(with("testbed.peer.rings.rx=256").testbed.peer.rings.rx, Some(256));
         let scenario = with("workload.streams=8");
         assert_eq!(scenario.factors.levels(SectionName::Workload, "streams"), [8]);
         assert_eq!(with("sender_cpus=0,1").workload.sender_cpus.as_slice(), [0, 1]);

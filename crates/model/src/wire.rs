@@ -12,12 +12,13 @@ use std::path::PathBuf;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::interface_settings::InterfaceSettings;
 use crate::sample::{InterfaceFacts, NodeReport, Sample};
 use crate::units::{Ratio, TimeSpan};
 use crate::workload::Workload;
 
 /// Raised when messages change so that an older side could not follow.
-pub const PROTOCOL_VERSION: u32 = 2;
+pub const PROTOCOL_VERSION: u32 = 3;
 
 /// The longest frame either side accepts.
 pub const MAX_FRAME_BYTES: usize = 16 << 20;
@@ -202,9 +203,9 @@ pub struct InterfaceConfig {
     pub prefix_length: u8,
     /// MTU in bytes.
     pub mtu: u32,
-    /// Offloads that are switched on or off, by ethtool's short names or the kernel's.
+    /// How it is set up otherwise than its driver does.
     #[serde(default)]
-    pub offloads: BTreeMap<String, bool>,
+    pub settings: InterfaceSettings,
     /// The ports, first and last, that the machine gives to sockets by itself; absent leaves them as they
     /// are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -416,7 +417,11 @@ mod tests {
                 further_addresses: vec![],
                 prefix_length: 24,
                 mtu: 1500,
-                offloads: [("gro".to_owned(), false)].into(),
+                settings: InterfaceSettings {
+                    offloads: [("gro".to_owned(), false)].into(),
+                    rps: Some("0,2".parse().unwrap()),
+                    ..InterfaceSettings::default()
+                },
                 ports: Some((28_672, 32_767)),
                 timeout: TimeSpan::from_millis(5),
             };

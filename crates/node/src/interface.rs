@@ -3,6 +3,7 @@
 pub(crate) mod ethtool;
 mod impair;
 mod offloads;
+mod settings;
 mod steering;
 
 use std::net::IpAddr;
@@ -33,7 +34,7 @@ pub(crate) enum InterfaceError {
     )]
     NeverAppeared { wanted: String, waited: Duration, present: String },
     #[error(transparent)]
-    Offload(#[from] offloads::OffloadError),
+    Settings(#[from] settings::SettingsError),
     #[error(
         "`{name}` does not take an MTU of {asked} bytes: {reason}; ask for one that its driver supports"
     )]
@@ -91,8 +92,10 @@ pub(crate) fn configure(config: &InterfaceConfig) -> Result<InterfaceFacts, Inte
         let written = std::fs::write(path, format!("{first} {last}"));
         written.map_err(|source| InterfaceError::Ports { first, last, source })?;
     }
-    // Only now: some drivers set their offloads anew when they come up.
-    offloads::switch(&link.name, &config.offloads)?;
+    // Only now: some drivers set their offloads anew when they come up. Others go down for their rings.
+    let mac = link.mac.map(|mac| mac.to_string()).unwrap_or_default();
+    settings::apply(&link, &mac, &config.settings)?;
+    let link = await_carrier(&mut socket, &link, deadline, waited)?;
     // Whoever had the peer's address before may have had another MAC address.
     socket.flush_neighbours(index)?;
     Ok(facts(&link))

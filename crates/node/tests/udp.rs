@@ -301,7 +301,7 @@ fn flows_are_spread_over_addresses_and_ports_however_they_are_received() {
     let (sources, destinations) = (addresses(1), addresses(2));
     for (node, name, addresses) in [(0, "left", &sources), (1, "right", &destinations)] {
         let config = InterfaceConfig {
-            offloads: [].into(),
+            settings: Default::default(),
             ports: None,
             further_addresses: addresses[1..].to_vec(),
             ..interface(name, &addresses[0].to_string())

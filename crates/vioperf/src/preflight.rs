@@ -1,5 +1,8 @@
 //! Asks for everything that is wrong before anything is touched.
 
+mod cells;
+
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use anyhow::anyhow;
@@ -8,7 +11,7 @@ use vioperf_lab::preflight::{self, Check, Status};
 use vioperf_lab::qemu::{Qemu, QemuError};
 use vioperf_lab::switch::{self, Purpose};
 use vioperf_model::nic::NicModel;
-use vioperf_model::plan::Plan;
+use vioperf_model::plan::{CellId, Plan};
 use vioperf_model::record::LeftOut;
 use vioperf_model::scenario::{Guest, Scenario, SwitchKind};
 use vioperf_model::section::{SectionName, in_words};
@@ -17,6 +20,8 @@ use crate::conductor::hypervisor::Ingredients;
 use crate::exit::Failure;
 use crate::guest_kernel;
 
+use cells::Lacking;
+
 /// A scenario that can be run here.
 #[derive(Debug)]
 pub struct Ready {
@@ -24,6 +29,8 @@ pub struct Ready {
     pub scenario: Scenario,
     /// What that is.
     pub left_out: Vec<LeftOut>,
+    /// Cells that cannot be had here, though all their levels can.
+    pub without: BTreeSet<CellId>,
     /// What guests are made from; nothing when the scenario needs none.
     pub ingredients: Vec<Ingredients>,
 }
@@ -38,7 +45,7 @@ pub fn check(mut scenario: Scenario) -> Result<Ready, Failure> {
     if scenario.factors.nic.is_empty() {
         let problems = leave_out_switches(&mut scenario, Purpose::Baselines, &mut left_out);
         return match problems.is_empty() {
-            true => Ok(Ready { scenario, left_out, ingredients }),
+            true => Ok(Ready { scenario, left_out, without: BTreeSet::new(), ingredients }),
             false => Err(cannot_run(&problems)),
         };
     }
@@ -54,23 +61,36 @@ pub fn check(mut scenario: Scenario) -> Result<Ready, Failure> {
     let purpose = Purpose::Guests(qemus.iter().find_map(|(_, qemu)| qemu.as_ref().ok()));
     problems.extend(leave_out_switches(&mut scenario, purpose, &mut left_out));
     let models: Vec<NicModel> = scenario.factors.nic.as_slice().to_vec();
+    let mut unmade: Vec<(Guest, Vec<String>)> = Vec::new();
     for (name, guest) in guests {
         let Some((_, qemu)) = qemus.iter().find(|(known, _)| *known == guest.qemu) else {
             continue;
         };
-        match ingredients_of(name, guest, qemu, &models) {
+        match ingredients_of(name, guest.clone(), qemu, &models) {
             Ok(found) => ingredients.push(found),
-            Err(found) => {
-                for problem in found {
-                    if !problems.contains(&problem) {
-                        problems.push(problem);
-                    }
-                }
+            Err(found) => unmade.push((guest, found)),
+        }
+    }
+    // A level of a factor is left out; a variant is what somebody wants to compare with.
+    let is_level = !scenario.factors.of(SectionName::Guest).is_empty() && !ingredients.is_empty();
+    if !is_level {
+        for problem in unmade.drain(..).flat_map(|(_, found)| found) {
+            if !problems.contains(&problem) {
+                problems.push(problem);
             }
         }
     }
+    let unmade: Vec<(Guest, String)> =
+        unmade.into_iter().map(|(guest, found)| (guest, found.join("; "))).collect();
+    let cells = Plan::new(&scenario, 0).cells;
+    let Lacking { cells: without, reasons } = Lacking::among(&cells, &unmade, Path::new("/"));
+    if cells.iter().all(|cell| cell.nic.is_none() || without.contains(&cell.id)) {
+        let lacks = reasons.iter().map(|out| format!("{}: {}", out.what, out.reason));
+        problems.extend(lacks.collect::<Vec<_>>());
+    }
+    left_out.extend(reasons);
     if problems.is_empty() {
-        return Ok(Ready { scenario, left_out, ingredients });
+        return Ok(Ready { scenario, left_out, without, ingredients });
     }
     Err(cannot_run(&problems))
 }

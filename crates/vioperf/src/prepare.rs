@@ -1,11 +1,12 @@
 //! From the command line to a plan.
 
+use std::collections::BTreeSet;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::Path;
 use std::time::Duration;
 
 use vioperf_analysis::wording::count;
-use vioperf_model::plan::{Costs, Plan};
+use vioperf_model::plan::{CellId, Costs, Plan};
 use vioperf_model::scenario::{Accel, Repeat, Scenario};
 use vioperf_model::scenario_file::Override;
 use vioperf_model::units::TimeSpan;
@@ -51,9 +52,9 @@ pub fn blocks(repeat: &Repeat) -> String {
     }
 }
 
-/// Expands the scenario, with its own seed or a drawn one.
-pub fn plan(scenario: &Scenario) -> Plan {
-    Plan::new(scenario, scenario.repeat.seed.unwrap_or_else(draw_seed))
+/// Expands the scenario, with its own seed or a drawn one, without some of its cells.
+pub fn plan(scenario: &Scenario, without: &BTreeSet<CellId>) -> Plan {
+    Plan::without(scenario, scenario.repeat.seed.unwrap_or_else(draw_seed), without)
 }
 
 /// Short enough to be typed again. The order of a plan needs no better randomness than the one

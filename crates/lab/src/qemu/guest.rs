@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use nix::unistd::Pid;
 use serde_json::json;
 use vioperf_model::nic::NicModel;
-use vioperf_model::scenario::DeviceOption;
+use vioperf_model::scenario::{DeviceOption, Vhost};
 use vioperf_netlink::Mac;
 
 use super::fault::{Fault, GuestError};
@@ -61,6 +61,8 @@ pub struct NicSpec {
     pub prefix_length: u8,
     /// Queue pairs; more than one is for virtio only.
     pub queues: u16,
+    /// Who moves the frames between its tap and it.
+    pub vhost: Vhost,
     /// Properties of QEMU's device that are otherwise than they would be.
     pub options: BTreeMap<String, DeviceOption>,
 }
@@ -101,7 +103,8 @@ pub(crate) fn start(
     let before = |fault| GuestError::before_start(operation, fault);
     let supported = hypervisor.qemu.require(nic.model);
     supported.map_err(|error| before(Fault::Wire(error.to_string())))?;
-    let vhost = open_vhost(hypervisor.accelerator, nic, &wire.backend);
+    let vhost = open_vhost(hypervisor.accelerator, nic, &wire.backend)
+        .map_err(|error| before(Fault::Wire(format!("{VHOST_DEVICE}: {error}"))))?;
     let descriptors: Vec<RawFd> =
         wire.backend.descriptors().iter().chain(&vhost).map(AsRawFd::as_raw_fd).collect();
     let queues = usize::from(nic.queues.max(1));
@@ -139,15 +142,32 @@ pub(crate) fn start(
     Ok(guest)
 }
 
-/// vhost serves virtio under KVM; where it is missing QEMU moves the packets itself.
-fn open_vhost(accelerator: Accelerator, nic: &NicSpec, backend: &Backend) -> Vec<OwnedFd> {
-    let Backend::Tap(queues) = backend else { return Vec::new() };
-    if accelerator != Accelerator::Kvm || !nic.model.row().qemu_device.starts_with("virtio-net") {
-        return Vec::new();
-    }
-    let queues = queues.len();
+/// By itself vhost serves virtio under KVM; where it is missing QEMU moves the packets itself.
+fn open_vhost(
+    accelerator: Accelerator,
+    nic: &NicSpec,
+    backend: &Backend,
+) -> io::Result<Vec<OwnedFd>> {
+    let queues = match (backend, takes_vhost(nic.model)) {
+        (Backend::Tap(queues), true) => queues.len(),
+        _ if nic.vhost == Vhost::On => {
+            return Err(io::Error::other("vhost-net serves virtio on a tap alone"));
+        }
+        _ => return Ok(Vec::new()),
+    };
     let open = || OpenOptions::new().read(true).write(true).open(VHOST_DEVICE).map(OwnedFd::from);
-    (0..queues).map(|_| open()).collect::<io::Result<_>>().unwrap_or_default()
+    let opened = || (0..queues).map(|_| open()).collect::<io::Result<Vec<_>>>();
+    match nic.vhost {
+        Vhost::On => opened(),
+        Vhost::Auto if accelerator == Accelerator::Kvm => Ok(opened().unwrap_or_default()),
+        Vhost::Auto | Vhost::Off => Ok(Vec::new()),
+    }
+}
+
+/// Whether vhost-net can move the frames of a model.
+#[must_use]
+pub fn takes_vhost(model: NicModel) -> bool {
+    model.row().qemu_device.starts_with("virtio-net")
 }
 
 impl Guest {

@@ -104,7 +104,7 @@ pub fn configure(channel: &mut UnixStream, mac: &str) -> Result<InterfaceFacts, 
         further_addresses: vec![],
         prefix_length: 24,
         mtu: 1500,
-        offloads: [].into(),
+        settings: Default::default(),
         ports: None,
         timeout: TimeSpan::from_millis(30_000),
     };

@@ -238,7 +238,8 @@ fn snapshot_by(lab: &Lab, hypervisor: &Hypervisor) -> Snapshot {
 }
 
 fn nic(model: NicModel) -> NicSpec {
-    NicSpec { model, addresses: vec![], prefix_length: 15, queues: 1, options: [].into() }
+    let vhost = vioperf_model::scenario::Vhost::Auto;
+    NicSpec { model, addresses: vec![], prefix_length: 15, queues: 1, vhost, options: [].into() }
 }
 
 /// A guest with a NIC, that waits to be killed.

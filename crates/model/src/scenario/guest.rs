@@ -7,6 +7,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Contradiction;
+use super::variants::is_default;
+use crate::interface_settings::{Coalesce, InterfaceSettings, Rings, Steering};
 use crate::units::{ByteSize, TimeSpan};
 
 /// The guest.
@@ -42,6 +44,25 @@ pub struct Guest {
     /// `gso`, `tso`, `lro`, `sg`, `rx`, `tx`, or the long ones of `ethtool -k`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub offloads: BTreeMap<String, bool>,
+    /// Queue pairs of the NIC that are in use; absent leaves 1 to virtio, and others to their drivers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub queues: Option<u16>,
+    /// Sizes of the NIC's descriptor rings (`ethtool -G`).
+    #[serde(skip_serializing_if = "Rings::is_empty")]
+    pub rings: Rings,
+    /// How the NIC's interrupts are put off (`ethtool -C`).
+    #[serde(skip_serializing_if = "Coalesce::is_empty")]
+    pub coalesce: Coalesce,
+    /// Cores of the guest that process what each queue received: none, all, spread (each queue has one
+    /// of its own), or a list such as `0,2`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rps: Option<Steering>,
+    /// Cores of the guest that send by each queue.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub xps: Option<Steering>,
+    /// Who moves the frames between the tap and the guest.
+    #[serde(skip_serializing_if = "is_default")]
+    pub vhost: Vhost,
     /// What executes the guest's instructions.
     pub accel: Accel,
     /// How long a guest serves.
@@ -62,6 +83,12 @@ impl Default for Guest {
             driver_options: BTreeMap::new(),
             device_options: BTreeMap::new(),
             offloads: BTreeMap::new(),
+            queues: None,
+            rings: Rings::default(),
+            coalesce: Coalesce::default(),
+            rps: None,
+            xps: None,
+            vhost: Vhost::default(),
             accel: Accel::Auto,
             reuse: Reuse::Group,
             ready_timeout: TimeSpan::from_millis(60_000),
@@ -79,6 +106,19 @@ pub enum Accel {
     Kvm,
     /// QEMU's software emulation.
     Tcg,
+}
+
+/// Who moves the frames between a tap and the guest.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Vhost {
+    /// The host's kernel (vhost-net) of virtio under KVM, where it is there; else QEMU.
+    #[default]
+    Auto,
+    /// The host's kernel.
+    On,
+    /// QEMU.
+    Off,
 }
 
 /// How long a guest serves before it makes place for a fresh one.
@@ -128,6 +168,8 @@ impl fmt::Display for DeviceOption {
     }
 }
 
+/// QEMU's tap takes no more of a multi-queue device's (`MAX_TAP_QUEUES` is 1024), and vectors run out first.
+const MOST_QUEUES: u16 = 64;
 /// x86 keeps 2047 bytes of its command line (`COMMAND_LINE_SIZE`); the rest is vioperf's own.
 const MAX_KERNEL_ARGUMENTS_BYTES: usize = 1800;
 /// The kernel takes no longer module parameters (`finit_module(2)`: a page).
@@ -138,7 +180,30 @@ impl Guest {
     /// one snapshot.
     #[must_use]
     pub fn without_nic_settings(&self) -> Self {
-        Self { device_options: BTreeMap::new(), offloads: BTreeMap::new(), ..self.clone() }
+        Self {
+            device_options: BTreeMap::new(),
+            offloads: BTreeMap::new(),
+            queues: None,
+            rings: Rings::default(),
+            coalesce: Coalesce::default(),
+            rps: None,
+            xps: None,
+            vhost: Vhost::default(),
+            ..self.clone()
+        }
+    }
+
+    /// How its NIC is set up.
+    #[must_use]
+    pub fn interface_settings(&self) -> InterfaceSettings {
+        InterfaceSettings {
+            queues: self.queues,
+            offloads: self.offloads.clone(),
+            rings: self.rings,
+            coalesce: self.coalesce,
+            rps: self.rps.clone(),
+            xps: self.xps.clone(),
+        }
     }
 
     /// What cannot be meant.
@@ -154,6 +219,11 @@ impl Guest {
             vcpus.is_some_and(|n| !(1..=64).contains(&n)),
             "guest.vcpus",
             "a guest has 1 to 64 virtual CPUs".into(),
+        );
+        check(
+            self.queues.is_some_and(|n| !(1..=MOST_QUEUES).contains(&n)),
+            "guest.queues",
+            format!("a NIC has 1 to {MOST_QUEUES} queue pairs"),
         );
         check(
             self.memory < ByteSize::from_mib(128),

@@ -266,7 +266,9 @@ fn resolve(path: &str, known: &Known) -> Result<(Option<String>, String), Overri
         let named = known
             .iter()
             .map(|(name, _)| name.as_str())
-            .find(|name| (*name == section || name.ends_with(&inner)) && has(name, key));
+            .filter(|name| (*name == section || name.ends_with(&inner)) && has(name, key))
+            // The outermost is meant: what is inside of another table is named with it.
+            .min_by_key(|name| name.matches('.').count());
         if let Some(section) = named {
             return Ok((Some(section.to_owned()), key.to_owned()));
         }
@@ -274,8 +276,11 @@ fn resolve(path: &str, known: &Known) -> Result<(Option<String>, String), Overri
         return Ok((Some("factors".to_owned()), path.to_owned()));
     } else {
         let names = |(_, keys): &&(String, Vec<String>)| keys.iter().any(|key| key == path);
-        let sections: Vec<&str> =
+        let mut sections: Vec<&str> =
             known.iter().filter(names).map(|(name, _)| name.as_str()).collect();
+        let depth = |name: &&str| name.matches('.').count();
+        let outermost = sections.iter().map(depth).min();
+        sections.retain(|name| Some(depth(name)) == outermost);
         if let [section] = sections[..] {
             let section = (!section.is_empty()).then(|| section.to_owned());
             return Ok((section, path.to_owned()));

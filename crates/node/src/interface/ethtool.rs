@@ -8,11 +8,14 @@ use std::os::fd::{AsRawFd, OwnedFd};
 
 use nix::errno::Errno;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
+use vioperf_model::interface_settings::{Coalesce, Rings};
 use vioperf_model::sample::{Coalescing, InterfaceFacts, QueueCounts, RingSizes};
 
 const GET_DRIVER: u32 = 0x03;
 const GET_COALESCING: u32 = 0x0e;
+const SET_COALESCING: u32 = 0x0f;
 const GET_RINGS: u32 = 0x10;
+const SET_RINGS: u32 = 0x11;
 const GET_STRINGS: u32 = 0x1b;
 const GET_STATISTICS: u32 = 0x1d;
 const GET_STRING_SET_INFO: u32 = 0x37;
@@ -20,6 +23,7 @@ const GET_HASH_TABLE: u32 = 0x38;
 const GET_FEATURES: u32 = 0x3a;
 const SET_FEATURES: u32 = 0x3b;
 const GET_CHANNELS: u32 = 0x3c;
+const SET_CHANNELS: u32 = 0x3d;
 const GET_LINK_SETTINGS: u32 = 0x4c;
 
 /// `ETH_SS_STATS`: the string set that names the statistics.
@@ -170,19 +174,31 @@ impl Device {
     }
 
     /// `struct ethtool_ringparam`: the command, four maxima, rx, rx mini, rx jumbo, tx.
-    fn rings(&self) -> Result<RingSizes, Errno> {
+    pub fn rings(&self) -> Result<RingSizes, Errno> {
+        let words = self.ring_words()?;
+        Ok(RingSizes { rx: words[5], tx: words[8] })
+    }
+
+    fn ring_words(&self) -> Result<[u32; 9], Errno> {
         let mut words = [0; 9];
         words[0] = GET_RINGS;
         self.command(&mut words)?;
-        Ok(RingSizes { rx: words[5], tx: words[8] })
+        Ok(words)
+    }
+
+    /// Asks for sizes of rings; the rest stays.
+    pub fn set_rings(&self, wanted: &Rings) -> Result<(), Errno> {
+        let mut words = self.ring_words()?;
+        words[0] = SET_RINGS;
+        replace(&mut words, 5, wanted.rx);
+        replace(&mut words, 8, wanted.tx);
+        self.command(&mut words)
     }
 
     /// `struct ethtool_coalesce`: the command, of receiving µs and packets, the same while interrupts are
     /// served, these four of sending, one of statistics, whether they adapt, and eleven more.
-    fn coalescing(&self) -> Result<Coalescing, Errno> {
-        let mut words = [0; 23];
-        words[0] = GET_COALESCING;
-        self.command(&mut words)?;
+    pub fn coalescing(&self) -> Result<Coalescing, Errno> {
+        let words = self.coalescing_words()?;
         Ok(Coalescing {
             rx_us: words[1],
             rx_frames: words[2],
@@ -191,6 +207,26 @@ impl Device {
             adaptive_rx: words[10] != 0,
             adaptive_tx: words[11] != 0,
         })
+    }
+
+    fn coalescing_words(&self) -> Result<[u32; 23], Errno> {
+        let mut words = [0; 23];
+        words[0] = GET_COALESCING;
+        self.command(&mut words)?;
+        Ok(words)
+    }
+
+    /// Asks for interrupts to be put off so; the rest stays.
+    pub fn set_coalescing(&self, wanted: &Coalesce) -> Result<(), Errno> {
+        let mut words = self.coalescing_words()?;
+        words[0] = SET_COALESCING;
+        replace(&mut words, 1, wanted.rx_usecs);
+        replace(&mut words, 2, wanted.rx_frames);
+        replace(&mut words, 5, wanted.tx_usecs);
+        replace(&mut words, 6, wanted.tx_frames);
+        replace(&mut words, 10, wanted.adaptive_rx.map(u32::from));
+        replace(&mut words, 11, wanted.adaptive_tx.map(u32::from));
+        self.command(&mut words)
     }
 
     /// `struct ethtool_rxfh_indir`: the command, the size of the table, its entries. Asked with a size
@@ -218,15 +254,30 @@ impl Device {
     }
 
     /// `struct ethtool_channels`: the command, four maxima, rx, tx, other, combined.
-    fn channels(&self) -> Result<QueueCounts, Errno> {
-        let mut words = [0; 9];
-        words[0] = GET_CHANNELS;
-        self.command(&mut words)?;
+    pub fn channels(&self) -> Result<QueueCounts, Errno> {
+        let words = self.channel_words()?;
         let combined = words[8];
         Ok(QueueCounts {
             rx: words[5].saturating_add(combined),
             tx: words[6].saturating_add(combined),
         })
+    }
+
+    fn channel_words(&self) -> Result<[u32; 9], Errno> {
+        let mut words = [0; 9];
+        words[0] = GET_CHANNELS;
+        self.command(&mut words)?;
+        Ok(words)
+    }
+
+    /// Asks for so many queues each way: combined ones, where the driver has them.
+    pub fn set_channels(&self, wanted: u32) -> Result<(), Errno> {
+        let mut words = self.channel_words()?;
+        words[0] = SET_CHANNELS;
+        let has_combined = words[4] > 0;
+        let (each, combined) = if has_combined { (0, wanted) } else { (wanted, 0) };
+        (words[5], words[6], words[8]) = (each, each, combined);
+        self.command(&mut words)
     }
 
     /// Whether there is a device behind it that interrupts: it has an address on a bus, which a veth has
@@ -313,6 +364,12 @@ impl Device {
         words[2] = info[4];
         self.command(&mut words)?;
         Ok((0..count).map(|at| text(&words, 3 + NAME_WORDS * at)).collect())
+    }
+}
+
+fn replace(words: &mut [u32], at: usize, value: Option<u32>) {
+    if let (Some(word), Some(value)) = (words.get_mut(at), value) {
+        *word = value;
     }
 }
 

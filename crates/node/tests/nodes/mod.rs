@@ -201,7 +201,7 @@ fn connect(mut nodes: [Node; 2]) -> ([Node; 2], [InterfaceFacts; 2]) {
 
 pub fn interface(name: &str, address: &str) -> InterfaceConfig {
     InterfaceConfig {
-        offloads: [].into(),
+        settings: Default::default(),
         ports: None,
         interface: InterfaceSelector::Name(name.into()),
         address: address.parse().unwrap(),

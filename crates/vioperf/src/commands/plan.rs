@@ -1,5 +1,6 @@
 //! `vioperf plan`.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
@@ -17,7 +18,7 @@ use crate::store::to_json;
 /// Shows the plan.
 pub fn execute(args: &PlanArgs, output: &Output) -> Result<ExitCode, Failure> {
     let found = prepare::scenario(&args.scenario, &args.changes)?;
-    let plan = prepare::plan(&found.scenario);
+    let plan = prepare::plan(&found.scenario, &BTreeSet::new());
     let text = if args.json { to_json(&plan)? } else { describe(&found.scenario, &plan)? };
     output.result(&text)?;
     Ok(ExitCode::SUCCESS)

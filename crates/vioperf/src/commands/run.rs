@@ -76,11 +76,11 @@ pub fn execute(args: &RunArgs, output: &Output) -> Result<ExitCode, Failure> {
 fn prepare_new(args: &RunArgs, output: &Output) -> Result<Prepared, Failure> {
     let name = args.scenario.as_deref().unwrap_or_default();
     let found = prepare::scenario(name, &args.changes)?;
-    let Ready { scenario, left_out, ingredients } = preflight::check(found.scenario)?;
+    let Ready { scenario, left_out, without, ingredients } = preflight::check(found.scenario)?;
     for left_out in &left_out {
         output.warning(format_args!("{} is left out: {}", left_out.what, left_out.reason));
     }
-    let plan = prepare::plan(&scenario);
+    let plan = prepare::plan(&scenario, &without);
     let directory = args.out.clone().unwrap_or_else(|| default_directory(&scenario));
     store::check_vacant(&directory).map_err(|error| Failure::Usage(error.into()))?;
     let costs = prepare::likely_costs(scenario.guest.accel);
@@ -109,8 +109,8 @@ fn prepare_resumed(directory: &Path, args: &RunArgs, output: &Output) -> Result<
     }
     resumed.announce(output);
     let RunInfo { scenario, scenario_origin, plan, left_out, .. } = resumed.info.clone();
-    let Ready { scenario, left_out: lacking, ingredients } = preflight::check(scenario)?;
-    if let Some(lacking) = lacking.first() {
+    let Ready { scenario, left_out: lacking, ingredients, .. } = preflight::check(scenario)?;
+    if let Some(lacking) = lacking.iter().find(|lacking| !left_out.contains(lacking)) {
         return Err(Failure::Machine(anyhow!(
             "the run cannot go on as it began: {} cannot be had here any more ({})",
             lacking.what,

@@ -21,7 +21,7 @@ use vioperf_model::wire::{Impairment, InterfaceConfig, InterfaceSelector};
 use super::addresses::{self, Owner};
 use super::failed::Failed;
 use super::node_link::{NodeLink, time_span};
-use super::standing_guest::{QUEUES, StandingGuest, unix_ns};
+use super::standing_guest::{StandingGuest, tap_queues, unix_ns};
 use super::trial::Endpoint;
 use crate::interrupt::{Interrupt, Urgency};
 
@@ -48,7 +48,7 @@ pub struct Standing {
 fn near_end(cell: &Cell) -> NearEnd {
     match cell.is_baseline() {
         true => NearEnd::Second,
-        false => NearEnd::Guest { queues: QUEUES },
+        false => NearEnd::Guest { queues: tap_queues(cell) },
     }
 }
 
@@ -88,7 +88,7 @@ pub fn bring_up(
             further_addresses: further_addresses.clone(),
             prefix_length: addresses::prefix_length(cell.testbed.ip),
             mtu: cell.testbed.mtu,
-            offloads: BTreeMap::new(),
+            settings: cell.testbed.peer.clone(),
             ports: None,
             timeout: time_span(LINK_COMES),
         })?;

@@ -4,7 +4,7 @@ use std::time::{Instant, SystemTime};
 
 use vioperf_lab::Lab;
 use vioperf_lab::qemu::{Guest, GuestSource, NicSpec};
-use vioperf_model::nic::NicModel;
+use vioperf_model::nic::{NicModel, Queues};
 use vioperf_model::plan::Cell;
 use vioperf_model::record::{GuestOrigin, GuestSetup, Place};
 use vioperf_model::sample::InterfaceFacts;
@@ -18,8 +18,12 @@ use super::node_link::{NodeError, NodeLink, time_span};
 use super::trial::Endpoint;
 use crate::interrupt::Urgency;
 
-/// Queue pairs of a guest's NIC.
-pub(super) const QUEUES: u16 = 1;
+/// Queues of the tap that a cell's guest is on.
+pub(super) fn tap_queues(cell: &Cell) -> u16 {
+    let of_backend = cell.nic.is_some_and(|model| model.row().queues == Queues::OfBackend);
+    let wanted = cell.guest.as_ref().and_then(|guest| guest.queues);
+    wanted.filter(|_| of_backend).unwrap_or(1)
+}
 
 /// A guest that serves, or rests.
 pub(super) struct StandingGuest {
@@ -69,7 +73,8 @@ impl LabStage<'_> {
             model,
             addresses: [vec![address], further_addresses.clone()].concat(),
             prefix_length: addresses::prefix_length(cell.testbed.ip),
-            queues: QUEUES,
+            queues: tap_queues(cell),
+            vhost: order.guest.vhost,
             options,
         };
         let mut guest = lab.start_guest(self.sandbox, source, &nic)?;
@@ -80,7 +85,7 @@ impl LabStage<'_> {
             further_addresses: further_addresses.clone(),
             prefix_length: addresses::prefix_length(cell.testbed.ip),
             mtu,
-            offloads: order.guest.offloads.clone(),
+            settings: order.guest.interface_settings(),
             ports: guest.ports().map(|ports| (*ports.start(), *ports.end())),
             timeout: time_span(timeout),
         };

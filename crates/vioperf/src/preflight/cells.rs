@@ -1,0 +1,101 @@
+//! Combinations of levels that cannot be had here, though each of their levels can.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use vioperf_lab::qemu::guest::{VHOST_DEVICE, takes_vhost};
+use vioperf_lab::switch::{has_queues, has_tap};
+use vioperf_model::nic::Queues;
+use vioperf_model::plan::{Cell, CellId};
+use vioperf_model::record::LeftOut;
+use vioperf_model::scenario::{Guest, Vhost};
+
+/// Cells that are left out, and why.
+#[derive(Debug, Default)]
+pub struct Lacking {
+    /// The cells.
+    pub cells: BTreeSet<CellId>,
+    /// Each reason once.
+    pub reasons: Vec<LeftOut>,
+}
+
+impl Lacking {
+    /// Leaves out those of `cells` that this machine, or their NIC model, has not; `root` is `/` but in
+    /// tests. A guest of `unmade` cannot be made at all, for the reason beside it.
+    pub fn among(cells: &[Cell], unmade: &[(Guest, String)], root: &Path) -> Self {
+        let mut lacking = Self::default();
+        for cell in cells {
+            let guest = cell.guest.as_ref();
+            let of_guest = unmade.iter().find(|(own, _)| Some(own) == guest);
+            let reason = of_guest.map(|(_, reason)| reason.clone());
+            let Some(reason) = reason.or_else(|| lack(cell, root)) else { continue };
+            lacking.cells.insert(cell.id.clone());
+            let guest = cell.guest_name().map(|name| format!(" {}", name.replace('/', " ")));
+            let what = format!("{}{}", cell.path_name(), guest.unwrap_or_default());
+            let left_out = LeftOut { what, reason };
+            if !lacking.reasons.contains(&left_out) {
+                lacking.reasons.push(left_out);
+            }
+        }
+        lacking
+    }
+}
+
+/// What a cell lacks, in words.
+fn lack(cell: &Cell, root: &Path) -> Option<String> {
+    let (model, guest) = (cell.nic?, cell.guest.as_ref()?);
+    let switch = cell.testbed.switch;
+    if let Some(queues) = guest.queues.filter(|queues| *queues > 1) {
+        if model.row().queues == Queues::One {
+            return Some(format!(
+                "{model} has one queue pair, not {queues}: leave guest.queues out"
+            ));
+        }
+        if !has_queues(switch) {
+            return Some(format!("the switch {switch} carries one queue: leave guest.queues out"));
+        }
+    }
+    if guest.vhost == Vhost::On {
+        if !takes_vhost(model) || !has_tap(switch) {
+            return Some("vhost-net serves virtio on a tap alone: leave guest.vhost out".into());
+        }
+        if !root.join(VHOST_DEVICE.trim_start_matches('/')).exists() {
+            return Some(format!("{VHOST_DEVICE} does not exist: `sudo modprobe vhost_net`"));
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use vioperf_model::plan::Plan;
+    use vioperf_model::scenario_file;
+
+    use super::*;
+
+    #[test]
+    fn what_a_model_or_the_machine_has_not_is_left_out_and_nothing_else() {
+        let text = "name = \"s\"\nquestion = \"q\"\n[workload]\nkind = \"tcp-stream\"\n[factors]\n\
+            nic = [\"virtio\", \"e1000\"]\nqueues = [1, 2]\nvhost = [\"on\", \"off\"]\n\
+            switch = [\"bridge\", \"passt\"]\n";
+        let scenario = scenario_file::parse("s", text, &[]).unwrap();
+        let plan = Plan::new(&scenario, 1);
+        let root = tempfile::tempdir().unwrap();
+        let among = || Lacking::among(&plan.cells, &[], root.path());
+        let is_kept = |lacking: &Lacking, cell: &str| {
+            assert!(plan.cells.iter().any(|known| known.id.0.starts_with(cell)), "{cell}");
+            !lacking.cells.iter().any(|id| id.0.starts_with(cell))
+        };
+        let lacking = among();
+        assert!(is_kept(&lacking, "virtio/2-queues/vhost-off/bridge"));
+        assert!(!is_kept(&lacking, "virtio/2-queues/vhost-off/passt"));
+        assert!(!is_kept(&lacking, "virtio/1-queue/vhost-on/bridge"));
+        assert!(is_kept(&lacking, "e1000/1-queue/vhost-off/bridge"));
+        assert!(!is_kept(&lacking, "e1000/2-queues/vhost-off/bridge"));
+        assert!(is_kept(&lacking, "baseline/bridge"));
+        std::fs::create_dir(root.path().join("dev")).unwrap();
+        std::fs::write(root.path().join("dev/vhost-net"), "").unwrap();
+        assert!(is_kept(&among(), "virtio/1-queue/vhost-on/bridge"));
+        assert!(!is_kept(&among(), "e1000/1-queue/vhost-on/bridge"));
+    }
+}
