@@ -63,6 +63,7 @@ fn observe(channel: &mut UnixStream) -> Result<(NodeReport, Duration)> {
         sample_interval: INTERVAL,
         processes: Vec::new(),
         burn: None,
+        burn_threads: None,
         open_vswitch: None,
         counts_hardware: true,
         deadline: TimeSpan::from_millis(60_000),

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use nix::errno::Errno;
 use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, clock_settime};
-use vioperf_model::wire::{Impairment, InterfaceSelector};
-use vioperf_node::{ImpairError, Machine};
+use vioperf_model::wire::{ForwardingConfig, ForwardingFacts, Impairment, InterfaceSelector};
+use vioperf_node::{ForwardingError, ImpairError, Machine};
 
 use crate::modules::{Manifest, ModuleError};
 
@@ -17,6 +17,8 @@ pub enum GuestError {
     Module(#[from] ModuleError),
     #[error(transparent)]
     Impair(#[from] ImpairError),
+    #[error(transparent)]
+    Forwarding(#[from] ForwardingError),
     #[error("cannot set the wall clock to {unix_ns} ns since 1970: {errno}")]
     Clock { unix_ns: u64, errno: Errno },
 }
@@ -55,5 +57,9 @@ impl Machine for Guest {
         impairment: Option<Impairment>,
     ) -> Result<Option<u64>, GuestError> {
         Ok(vioperf_node::impair(interface, impairment)?)
+    }
+
+    fn forward(&mut self, config: &ForwardingConfig) -> Result<ForwardingFacts, GuestError> {
+        Ok(vioperf_node::forward(config)?)
     }
 }

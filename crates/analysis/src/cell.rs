@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use vioperf_model::plan::Cell;
-use vioperf_model::record::{Outcome, Party, Place, TrialRecord};
+use vioperf_model::record::{Outcome, Party, TrialRecord};
 use vioperf_model::sample::InterfaceFacts;
 use vioperf_model::scenario::IpVersion;
 use vioperf_model::workload::{Direction, Workload, WorkloadKind};
@@ -104,7 +104,7 @@ impl CellTrials {
     pub fn sort(&mut self) {
         self.completed.sort_by_key(|readings| (readings.block, readings.sequence));
         // The order of two ends that were first seen in one trial is that of the record.
-        self.ends.sort_by_key(|(first, end)| (end.place == Place::Peer, end.place, *first));
+        self.ends.sort_by_key(|(first, end)| (end.place.is_far_end_of_lab(), end.place, *first));
     }
 
     /// Summarises one number over the trials.

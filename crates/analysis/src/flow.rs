@@ -150,7 +150,7 @@ impl<'a> Flow<'a> {
 
 /// Between two machines it is the server that directions call the guest.
 fn is_peer(party: &Party) -> bool {
-    [Place::Peer, Place::Client].contains(&party.place)
+    party.place.is_far_end()
 }
 
 impl View<'_> {

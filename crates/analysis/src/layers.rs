@@ -247,7 +247,7 @@ impl LayerReading {
             let span = Span::of_place(trial, "host", Place::Host)?;
             Ok(span.switches("qemu")? / span.seconds)
         };
-        let on_host = [Place::Host, Place::Peer, Place::Second];
+        let on_host = [Place::Host, Place::Peer, Place::HostEnd, Place::Second];
         Self {
             host: MachineReading::of(trial, "host", Place::Host, &on_host),
             guest: MachineReading::of(trial, "guest", Place::Guest, &[Place::Guest]),

@@ -3,21 +3,26 @@
 use vioperf_model::record::{Party, Place, TrialRecord};
 
 /// The port's name as the host's observer sees it: those of the endpoints are called as they are, a
-/// guest's is in the record, or else the one tap.
+/// guest's is in the record, or else the one tap. The host itself has none.
 pub(crate) fn port_of<'a>(
     trial: &'a TrialRecord,
     host: &'a Party,
     place: Place,
 ) -> Option<&'a str> {
-    let recorded = trial.guest.as_ref().filter(|_| place == Place::Guest);
-    if let Some(port) = recorded.and_then(|guest| guest.port.as_deref()) {
-        return Some(port);
+    let guest = trial.guest.as_ref();
+    let other = || guest?.others.iter().find(|other| other.place == place)?.port.as_deref();
+    let recorded = match place {
+        Place::Guest => guest.and_then(|guest| guest.port.as_deref()),
+        _ => other(),
+    };
+    if recorded.is_some() {
+        return recorded;
     }
     let wanted = match place {
         Place::Peer => "peer",
         Place::Second => "second",
         Place::Guest => "tap",
-        Place::Host | Place::Client | Place::Server => return None,
+        _ => return None,
     };
     let interfaces = host.report.samples.last()?.interfaces.as_ref()?;
     let is_it = |name: &&String| match place {

@@ -430,8 +430,14 @@ fn label(place: Place) -> Option<&'static str> {
     match place {
         Place::Peer => Some("peer"),
         Place::Second => Some("second"),
+        Place::HostEnd => Some("host-end"),
         Place::Host => Some("host"),
-        Place::Guest | Place::Client | Place::Server => None,
+        Place::Guest
+        | Place::FarGuest
+        | Place::Forwarder
+        | Place::Neighbour
+        | Place::Client
+        | Place::Server => None,
     }
 }
 

@@ -325,6 +325,7 @@ fn trial(cell: &Cell, block: u32, sequence: u32, course: &Course) -> TrialRecord
             ready_ms: Some(1_200),
             path: None,
             port: None,
+            others: Vec::new(),
         }),
         core_speed: None,
         timeline: Some(Timeline {

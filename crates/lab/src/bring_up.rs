@@ -1,51 +1,30 @@
 //! The composition that a conductor works with: switch, endpoints, guests.
 
+use std::fs;
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 
 use nix::unistd::Pid;
 use vioperf_model::record::CorePlacement;
-use vioperf_model::scenario::SwitchKind;
-use vioperf_model::units::BitRate;
-use vioperf_netlink::{Mac, NamespaceRef, NetlinkError, Socket};
+use vioperf_model::scenario::{Chain, FarEnd, IpVersion, SwitchKind};
+use vioperf_netlink::{AccessFamily, AccessList, Mac, NamespaceRef, NetlinkError, Socket};
 
+use crate::lab_spec::{GuestPart, GuestSpec, LabSpec};
 use crate::namespace::{self, Place, Process, ProcessCommand, SpawnError};
 use crate::placement::{self, PlacementError};
+use crate::qemu::guest::Plug;
 use crate::qemu::{
     BootImage, Booted, Guest, GuestError, GuestSource, Hypervisor, NicSpec, Shape, guest, snapshot,
 };
 use crate::sandbox::Sandbox;
 use crate::shaped_link::{self, ShapedLinkError};
 use crate::switch::{
-    self, GuestEnd, NamespaceEnd, NearEnd, NearEnds, Part, Site, Switch, SwitchError,
+    self, GuestEnd, Lack, NamespaceEnd, NearEnd, NearEnds, Part, Site, Switch, SwitchError,
 };
 
 /// Name of an endpoint's interface in its namespace.
 pub const ENDPOINT_INTERFACE: &str = "eth0";
-
-/// What a lab is made of.
-#[derive(Debug, Clone)]
-pub struct LabSpec {
-    /// What connects the endpoints.
-    pub switch: SwitchKind,
-    /// The interface of the host that it is made of, if it is.
-    pub interface: Option<String>,
-    /// What is at the near end, where the switch has room for one kind alone.
-    pub near: NearEnd,
-    /// MTU of the switch and of the endpoints, in bytes.
-    pub mtu: u32,
-    /// Rate that the link of the peer is held to, each way; none leaves it as fast as it goes.
-    pub rate: Option<BitRate>,
-    /// Which cores its threads are held to; none leaves them to the scheduler.
-    pub placement: Option<CorePlacement>,
-    /// The far end of every load, in a namespace of its own.
-    pub peer: ProcessCommand,
-    /// The other end of the baseline, in a namespace of its own.
-    pub second: ProcessCommand,
-    /// Samples the host's counters, in the sandbox's namespace.
-    pub observer: ProcessCommand,
-}
 
 /// A running lab; its processes end and its links go when it is dropped.
 #[derive(Debug)]
@@ -54,9 +33,15 @@ pub struct Lab {
     pub peer: Endpoint,
     /// The other end of the baseline.
     pub second: Endpoint,
+    /// The far end where that is the host itself.
+    pub host_end: Option<HostEnd>,
     /// Samples the host's counters.
     pub observer: Observer,
     switch: Box<dyn Switch>,
+    /// What is between a guest that forwards and the far end.
+    far_switch: Option<Box<dyn Switch>>,
+    /// Rules that what the switch hands on is held against.
+    rules: Option<AccessList>,
     kind: SwitchKind,
     near: NearEnd,
     socket: Socket,
@@ -80,6 +65,17 @@ pub struct Endpoint {
     /// The switch's port that it is on, in the sandbox's namespace; a switch without ports there has
     /// none.
     pub port: Option<String>,
+}
+
+/// A process in the sandbox's network namespace, at an address on the switch.
+#[derive(Debug)]
+pub struct HostEnd {
+    /// The process.
+    pub process: Process,
+    /// The byte channel to it.
+    pub channel: UnixStream,
+    /// The interface that the address is for.
+    pub interface: &'static str,
 }
 
 /// A process in the sandbox's network namespace.
@@ -108,6 +104,14 @@ pub enum LabError {
         "testbed.rate: the switch `{0}` has no port for the peer that could be held to a rate: leave the rate out"
     )]
     NoPort(SwitchKind),
+    /// There is no such switch with that far end, chain, neighbour or rules.
+    #[error("switch `{switch}`: {lack}")]
+    NoRoom {
+        /// The kind of switch.
+        switch: SwitchKind,
+        /// What is missing.
+        lack: Lack,
+    },
     /// The kernel refused a request about links.
     #[error(transparent)]
     Netlink(#[from] NetlinkError),
@@ -128,20 +132,31 @@ impl Lab {
     /// # Errors
     /// [`LabError`]; what was made until then is gone again.
     pub fn bring_up(sandbox: &Sandbox, spec: &LabSpec) -> Result<Self, LabError> {
+        if let Some(lack) = switch::refuses(spec.switch, spec.topology) {
+            return Err(LabError::NoRoom { switch: spec.switch, lack });
+        }
         let mut socket = Socket::open()?;
         let mut switch = switch::open(spec.switch, spec.near);
+        let mut far_switch = match spec.topology.chain {
+            Chain::None => None,
+            Chain::Bridge | Chain::Router => Some(switch::open_far()),
+        };
         let (mtu, interface) = (spec.mtu, spec.interface.as_deref());
         let mut site = Site { sandbox, socket: &mut socket, mtu, interface };
-        match Self::assemble(spec, &mut *switch, &mut site) {
-            Ok((peer, second, observer)) => {
+        let far = far_switch.as_deref_mut();
+        match Self::assemble(spec, &mut *switch, far, &mut site) {
+            Ok(Ends { peer, second, host_end, observer }) => {
                 let LabSpec { switch: kind, near, mtu, .. } = *spec;
                 let placement = spec.placement.clone();
                 let guests = 0;
                 Ok(Self {
                     peer,
                     second,
+                    host_end,
                     observer,
                     switch,
+                    far_switch,
+                    rules: rules_of_switch(spec),
                     kind,
                     near,
                     socket,
@@ -154,23 +169,33 @@ impl Lab {
             Err(error) => {
                 // The first error is the one to tell; the namespace takes what is left.
                 let _ = switch.tear_down(&mut socket);
+                let _ = far_switch.map(|mut far| far.tear_down(&mut socket));
+                let _ = rules_of_switch(spec).map(AccessList::remove);
                 Err(error)
             }
         }
     }
 
-    fn assemble(
+    fn assemble<'s>(
         spec: &LabSpec,
-        switch: &mut dyn Switch,
+        switch: &'s mut (dyn Switch + 'static),
+        mut far_switch: Option<&'s mut (dyn Switch + 'static)>,
         site: &mut Site<'_>,
-    ) -> Result<(Endpoint, Endpoint, Observer), LabError> {
+    ) -> Result<Ends, LabError> {
         switch.set_up(site)?;
+        if let Some(far) = &mut far_switch {
+            far.set_up(site)?;
+        }
         let mut endpoint = |part: Part, command: &ProcessCommand, number: u8| {
             let name = part.name();
             let (process, channel) =
                 namespace::spawn(site.sandbox, name, command, Place::OwnNamespace)?;
             let mac = mac_of(Kind::Endpoint, u32::from(number));
             let (pid, interface) = (process.pid(), ENDPOINT_INTERFACE);
+            let switch = match (&mut far_switch, part) {
+                (Some(far), Part::Peer) => &mut **far,
+                _ => &mut *switch,
+            };
             let port =
                 switch.connect_namespace(site, NamespaceEnd { part, pid, interface, mac })?;
             let interface = interface.to_owned();
@@ -178,9 +203,18 @@ impl Lab {
         };
         let peer = endpoint(Part::Peer, &spec.peer, 1)?;
         let second = endpoint(Part::Second, &spec.second, 2)?;
+        if let Some(rules) = rules_of_switch(spec) {
+            rules.install()?;
+        }
+        let host_end = match spec.topology.far_end {
+            FarEnd::Host => Some(host_end(spec, site)?),
+            FarEnd::Remote | FarEnd::Guest => None,
+        };
         if let Some(CorePlacement { near, others }) = &spec.placement {
-            for (endpoint, cores) in [(&peer, others), (&second, near)] {
-                let process = &endpoint.process;
+            let far = host_end.iter().map(|end| (&end.process, others));
+            for (process, cores) in
+                [(&peer.process, others), (&second.process, near)].into_iter().chain(far)
+            {
                 placement::place_process(process.name(), process.pid(), cores)?;
             }
             for (name, pid) in switch.processes() {
@@ -194,7 +228,7 @@ impl Lab {
         }
         let (process, channel) =
             namespace::spawn(site.sandbox, "observer", &spec.observer, Place::Sandbox)?;
-        Ok((peer, second, Observer { process, channel }))
+        Ok(Ends { peer, second, host_end, observer: Observer { process, channel } })
     }
 
     /// Boots a guest without a NIC. Talk to its agent ([`Booted::answer_within`]), then keep it
@@ -211,7 +245,7 @@ impl Lab {
         Ok(snapshot::boot(hypervisor, image, shape)?)
     }
 
-    /// Starts a guest with a NIC on the switch. When this returns the NIC is plugged, its backend is
+    /// Starts a guest with its NICs on the switches. When this returns each NIC is plugged, its backend is
     /// the one that was asked for, the switch has it, and the guest runs; that its driver has bound and its
     /// carrier is up is the agent's to say.
     ///
@@ -221,27 +255,44 @@ impl Lab {
         &mut self,
         sandbox: &Sandbox,
         source: GuestSource<'_>,
-        nic: &NicSpec,
+        spec: GuestSpec<'_>,
     ) -> Result<Guest, LabError> {
-        let number = self.guests;
-        self.guests = self.guests.wrapping_add(1);
-        let mac = mac_of(Kind::Guest, number);
-        let end = GuestEnd {
-            number,
-            mac,
-            queues: nic.queues,
-            addresses: &nic.addresses,
-            prefix_length: nic.prefix_length,
-        };
         let interface = self.interface.as_deref();
         let mut site = Site { sandbox, socket: &mut self.socket, mtu: self.mtu, interface };
-        let wire = self.switch.connect_guest(&mut site, &end)?;
-        let mut guest = guest::start(source, nic, wire, mac)?;
-        let path = self.switch.verify(&mut site, guest.wire())?;
-        guest.set_path(path);
+        let nics: Vec<(&NicSpec, bool)> =
+            std::iter::once((spec.nic, spec.part == GuestPart::FarEnd))
+                .chain(spec.far_nic.map(|nic| (nic, true)))
+                .collect();
+        let mut plugs = Vec::new();
+        for &(nic, is_far) in &nics {
+            let number = self.guests;
+            self.guests = self.guests.wrapping_add(1);
+            let mac = mac_of(Kind::Guest, number);
+            let end = GuestEnd {
+                number,
+                mac,
+                queues: nic.queues,
+                addresses: &nic.addresses,
+                prefix_length: nic.prefix_length,
+            };
+            let segment = segment(&mut self.switch, &mut self.far_switch, is_far);
+            let wire = segment.connect_guest(&mut site, &end)?;
+            plugs.push(Plug { nic, wire, mac });
+        }
+        let mut guest = guest::start(source, plugs)?;
+        let mut ways = Vec::new();
+        for (wire, &(_, is_far)) in guest.wires().zip(&nics) {
+            let segment = segment(&mut self.switch, &mut self.far_switch, is_far);
+            ways.push(segment.verify(&mut site, wire)?);
+        }
+        guest.set_path(ways.join(" and "));
         if let Some(placement) = &self.placement {
-            let virtual_cpus = guest.virtual_cpu_threads()?;
-            placement::place_guest(guest.qemu_pid(), &virtual_cpus, placement)?;
+            if spec.part == GuestPart::UnderTest {
+                let virtual_cpus = guest.virtual_cpu_threads()?;
+                placement::place_guest(guest.qemu_pid(), &virtual_cpus, placement)?;
+            } else {
+                placement::place_process("qemu", guest.qemu_pid(), &placement.others)?;
+            }
             for (name, pid) in self.switch.processes().into_iter().chain(guest.processes()) {
                 placement::place_process(&name, pid, &placement.others)?;
             }
@@ -281,10 +332,10 @@ impl Lab {
     /// [`LabError`]; the guest is of no use then.
     pub fn rest_guest(&mut self, guest: &mut Guest) -> Result<(), LabError> {
         guest.pause()?;
-        match self.port_of(guest)? {
-            Some(port) => Ok(self.socket.set_down(port)?),
-            None => Ok(()),
+        for port in self.ports_of(guest)? {
+            self.socket.set_down(port)?;
         }
+        Ok(())
     }
 
     /// Lets a guest that rests go on. Its clock is late by the time of its rest.
@@ -292,16 +343,17 @@ impl Lab {
     /// # Errors
     /// [`LabError`]; the guest is of no use then.
     pub fn wake_guest(&mut self, guest: &mut Guest) -> Result<(), LabError> {
-        if let Some(port) = self.port_of(guest)? {
+        for port in self.ports_of(guest)? {
             self.socket.set_up(port)?;
         }
         Ok(guest.go_on()?)
     }
 
-    /// The index of the interface that a guest's NIC is on; a backend without one has none.
-    fn port_of(&mut self, guest: &Guest) -> Result<Option<u32>, NetlinkError> {
+    /// The indices of the interfaces that a guest's NICs are on; a backend without one has none.
+    fn ports_of(&mut self, guest: &Guest) -> Result<Vec<u32>, NetlinkError> {
         let links = self.socket.links()?;
-        Ok(links.iter().find(|link| link.name == guest.wire()).map(|link| link.index))
+        let of_guest = links.iter().filter(|link| guest.wires().any(|wire| wire == link.name));
+        Ok(of_guest.map(|link| link.index).collect())
     }
 
     /// Which cores its threads are held to, if they are.
@@ -328,7 +380,52 @@ impl Drop for Lab {
     fn drop(&mut self) {
         // What cannot be undone here goes with the sandbox's namespace.
         let _ = self.switch.tear_down(&mut self.socket);
+        let _ = self.far_switch.as_mut().map(|far| far.tear_down(&mut self.socket));
+        let _ = self.rules.map(AccessList::remove);
     }
+}
+
+/// What a lab has beside its switches.
+struct Ends {
+    peer: Endpoint,
+    second: Endpoint,
+    host_end: Option<HostEnd>,
+    observer: Observer,
+}
+
+/// The switch on that side of a guest that forwards, where there is one.
+fn segment<'a>(
+    near: &'a mut Box<dyn Switch>,
+    far: &'a mut Option<Box<dyn Switch>>,
+    is_far: bool,
+) -> &'a mut dyn Switch {
+    match far {
+        Some(far) if is_far => far.as_mut(),
+        _ => near.as_mut(),
+    }
+}
+
+/// The rules that stand on the host.
+fn rules_of_switch(spec: &LabSpec) -> Option<AccessList> {
+    let rules = spec.topology.rules_of_switch();
+    let is_ipv6 = spec.ip == IpVersion::Ipv6;
+    (rules > 0).then_some(AccessList { family: AccessFamily::Bridge, is_ipv6, rules })
+}
+
+/// Starts what loads the host's own end, and makes the switch's interface there fit for an address.
+fn host_end(spec: &LabSpec, site: &mut Site<'_>) -> Result<HostEnd, LabError> {
+    let interface = match spec.topology.chain {
+        Chain::None => switch::host_interface(spec.switch),
+        Chain::Bridge | Chain::Router => Some(switch::FAR_BRIDGE),
+    };
+    let no_interface = || io::Error::other("the switch has no interface on the host");
+    let interface = interface.ok_or_else(no_interface)?;
+    // Ports are kept from sending IPv6's own packets; an end has to speak it.
+    let settings = format!("/proc/sys/net/ipv6/conf/{interface}/disable_ipv6");
+    let _ = fs::write(settings, "0");
+    let (process, channel) =
+        namespace::spawn(site.sandbox, "host-end", &spec.host_end, Place::Sandbox)?;
+    Ok(HostEnd { process, channel, interface })
 }
 
 /// Whom an address is for.

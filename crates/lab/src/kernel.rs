@@ -35,6 +35,28 @@ pub const ALWAYS_NEEDED: &[&str] = &["virtio_pci", "virtio_console"];
 /// module elsewhere. `sch_netem` plants the delays and losses that `vioperf calibrate` reads.
 pub const USED_IF_PRESENT: &[&str] = &["shpchp", "sch_netem"];
 
+/// Modules that a guest which forwards takes along where the kernel has them as such: a bridge, and
+/// nftables with named counters. In the order in which they are loaded: `libcrc32c`, which `nf_tables` needs,
+/// asks for `crc32c` by its name. The last two are parts of `nf_tables` since Linux 6.2 and 5.18.
+pub const USED_TO_FORWARD: &[&str] =
+    &["bridge", "crc32c_generic", "nf_tables", "nft_objref", "nft_counter"];
+
+/// What of those a guest that forwards cannot do without, and a kernel has not.
+///
+/// # Errors
+/// When the modules cannot be read.
+pub fn lacks_to_forward(tree: &ModuleTree) -> Result<Vec<String>, KernelError> {
+    let mut lacking = tree.missing(&["bridge", "nf_tables"]);
+    if lacking.is_empty() {
+        let set = tree.collect(&["nf_tables"], &[])?;
+        // Newer ones have the sum without a module.
+        if set.files().iter().any(|file| file.name == "libcrc32c") {
+            lacking = tree.missing(&["crc32c_generic"]);
+        }
+    }
+    Ok(lacking.into_iter().map(str::to_owned).collect())
+}
+
 /// Where a kernel was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {

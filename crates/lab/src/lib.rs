@@ -13,6 +13,7 @@ mod host;
 pub mod initramfs;
 mod journal;
 pub mod kernel;
+mod lab_spec;
 pub mod libvirt;
 pub mod namespace;
 pub mod packet_filter;
@@ -26,4 +27,5 @@ pub mod sriov;
 pub mod switch;
 pub mod tap;
 
-pub use bring_up::{ENDPOINT_INTERFACE, Endpoint, Lab, LabError, LabSpec, Observer};
+pub use bring_up::{ENDPOINT_INTERFACE, Endpoint, HostEnd, Lab, LabError, Observer};
+pub use lab_spec::{GuestPart, GuestSpec, LabSpec};

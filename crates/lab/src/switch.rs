@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use nix::unistd::Pid;
-use vioperf_model::scenario::SwitchKind;
+use vioperf_model::scenario::{SwitchKind, Topology};
 use vioperf_netlink::{Mac, NamespaceRef, NetlinkError, Socket};
 
 use crate::namespace::SpawnError;
@@ -25,12 +25,14 @@ mod open_vswitch;
 mod pair;
 mod passt;
 mod ports;
+mod room;
 mod sriov;
 mod vlan;
 mod wire;
 
 pub use self::backing::Backing;
 pub use self::lack::Lack;
+pub use self::room::Room;
 pub use self::wire::{Backend, Held, Wire};
 
 /// Every switch.
@@ -61,6 +63,8 @@ pub struct Row {
     backing: Backing,
     /// Which near ends it has room for.
     near_ends: NearEnds,
+    /// What else it has room for.
+    room: Room,
     /// Makes it, not yet set up.
     open: fn(NearEnd) -> Box<dyn Switch>,
 }
@@ -251,6 +255,15 @@ pub fn open(kind: SwitchKind, near: NearEnd) -> Box<dyn Switch> {
     (row(kind).open)(near)
 }
 
+/// Name of the bridge between a guest that forwards and the far end.
+pub(crate) const FAR_BRIDGE: &str = bridge::FAR_NAME;
+
+/// The bridge between a guest that forwards and the far end, not yet set up.
+#[must_use]
+pub(crate) fn open_far() -> Box<dyn Switch> {
+    Box::new(bridge::Bridge::far())
+}
+
 /// Which near ends a lab with this switch can have.
 #[must_use]
 pub fn near_ends(kind: SwitchKind) -> NearEnds {
@@ -267,6 +280,18 @@ pub fn has_tap(kind: SwitchKind) -> bool {
 #[must_use]
 pub fn has_queues(kind: SwitchKind) -> bool {
     matches!(row(kind).backing, Backing::Tap)
+}
+
+/// Why a lab with this switch cannot have that far end, chain, neighbour or those rules.
+#[must_use]
+pub fn refuses(kind: SwitchKind, topology: Topology) -> Option<Lack> {
+    row(kind).room.lacks(topology)
+}
+
+/// The interface of the host's that is on the switch, where it has one.
+#[must_use]
+pub(crate) fn host_interface(kind: SwitchKind) -> Option<&'static str> {
+    row(kind).room.host_interface
 }
 
 /// What a lab is wanted for.

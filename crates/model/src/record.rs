@@ -1,6 +1,8 @@
 //! What is stored of a run: [`RunInfo`] in `run.json`, one [`TrialRecord`] a line in
 //! `trials.jsonl`. Raw counters only; everything a report shows is derived from these.
 
+mod place;
+
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
@@ -11,7 +13,9 @@ use crate::libvirt::MeasuredDomain;
 use crate::plan::{Cell, CellId, Plan};
 use crate::sample::{InterfaceFacts, NodeReport};
 use crate::scenario::Scenario;
-use crate::wire::{NodeIdentity, Role};
+use crate::wire::{ForwardingFacts, NodeIdentity, Role};
+
+pub use place::Place;
 
 /// Version of the two files' schema. Raised when a reader of the older version would misread.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -376,6 +380,28 @@ pub struct GuestSetup {
     /// The switch's port that its NIC is on, as the host's samples call it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub port: Option<String>,
+    /// The other guests of the cell.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub others: Vec<OtherGuest>,
+}
+
+/// A guest beside the one under test.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct OtherGuest {
+    /// What it is there for.
+    pub place: Place,
+    /// As [`GuestSetup::path`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    /// As [`GuestSetup::port`]; of one that forwards the port on the side of the guest under test.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub port: Option<String>,
+    /// Of one that forwards: the port on the side of the far end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub far_port: Option<String>,
+    /// How it forwards, and by how many rules it holds packets against, as it told itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forwarding: Option<ForwardingFacts>,
 }
 
 /// Which of the host's cores the threads of a lab were held to.
@@ -461,40 +487,6 @@ pub enum Purpose {
     Measured,
     /// It keeps the path busy beside what is measured.
     Background,
-}
-
-/// Where a party is.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
-)]
-#[serde(rename_all = "kebab-case")]
-pub enum Place {
-    /// The far end, a namespace on the host: the same for baselines and guests.
-    Peer,
-    /// The near end of a baseline, a namespace on the host.
-    Second,
-    /// The guest: the near end of every other cell.
-    Guest,
-    /// The host itself, or the hypervisor of a virtual machine at the other end of a path between two
-    /// machines: it only observes the cores, the switch's ports and QEMU's threads.
-    Host,
-    /// Between two machines: the one that vioperf was started on.
-    Client,
-    /// Between two machines: the other, where `vioperf serve` runs.
-    Server,
-}
-
-impl std::fmt::Display for Place {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.pad(match self {
-            Self::Peer => "peer",
-            Self::Second => "second endpoint",
-            Self::Guest => "guest",
-            Self::Host => "host",
-            Self::Client => "client",
-            Self::Server => "server",
-        })
-    }
 }
 
 /// `node clock = conductor clock + offset`, as measured over the control channel.

@@ -15,9 +15,9 @@ use serde::{Deserialize, Serialize};
 
 pub use frequencies::{CoreFrequencyNow, CoreThrottles};
 pub use layers::{
-    ConntrackCounters, HardwareCounters, InterruptLine, Interrupts, LayerCounters,
-    OpenVswitchCounters, QdiscCounters, QuotaCounters, SoftInterrupts, SoftnetCore, StallTimes,
-    ThreadSwitches,
+    AccessListCounters, ConntrackCounters, HardwareCounters, InterruptLine, Interrupts,
+    LayerCounters, OpenVswitchCounters, QdiscCounters, QuotaCounters, SoftInterrupts, SoftnetCore,
+    StallTimes, ThreadSwitches,
 };
 pub use packet_filter::{FilterHook, PacketFilter};
 pub use settings::{Coalescing, PacketSteering};

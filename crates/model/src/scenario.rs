@@ -6,6 +6,7 @@ mod checks;
 mod factors;
 mod guest;
 mod libvirt;
+mod topology;
 mod variants;
 
 use std::fmt;
@@ -21,6 +22,7 @@ use crate::workload::Workload;
 pub use changes::Changes;
 pub use factors::{AS_IT_IS, Factor, Factors};
 pub use guest::{Accel, DeviceOption, Guest, Reuse, Vhost};
+pub use topology::{Chain, FarEnd, Neighbour, Topology};
 pub use variants::Variant;
 
 pub use crate::switch::SwitchKind;
@@ -80,6 +82,19 @@ pub struct Testbed {
     /// How the peer's end of its link is set up, and that of the second namespace.
     #[serde(skip_serializing_if = "InterfaceSettings::is_empty")]
     pub peer: InterfaceSettings,
+    /// Where the far end of every load is.
+    #[serde(skip_serializing_if = "is_default")]
+    pub far_end: FarEnd,
+    /// What stands between the switch and the far end.
+    #[serde(skip_serializing_if = "is_default")]
+    pub chain: Chain,
+    /// Rules of a packet filter (nftables) that every packet is held against in between, none of which
+    /// matches: in the guest of the chain, or where there is none on the host's switch.
+    #[serde(skip_serializing_if = "is_default")]
+    pub firewall_rules: u32,
+    /// What else runs beside the guest under test.
+    #[serde(skip_serializing_if = "is_default")]
+    pub neighbour: Neighbour,
     /// The machine at the other end, where `vioperf serve` runs (`vioperf test` writes it): then there
     /// is no lab, and switch and guest are without meaning. The far end is what directions call the
     /// guest.
@@ -100,6 +115,10 @@ impl Default for Testbed {
             placement: Placement::default(),
             ip: IpVersion::Ipv4,
             peer: InterfaceSettings::default(),
+            far_end: FarEnd::default(),
+            chain: Chain::default(),
+            firewall_rules: 0,
+            neighbour: Neighbour::default(),
             server: None,
             libvirt: None,
         }

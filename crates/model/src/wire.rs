@@ -4,6 +4,8 @@
 //! The other side may be hostile: a frame is at most [`MAX_FRAME_BYTES`] long, memory is taken as
 //! bytes arrive and never by the length that was announced, and what does not parse is an error.
 
+mod forwarding;
+
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr};
@@ -17,6 +19,8 @@ use crate::sample::{InterfaceFacts, NodeReport, Sample};
 use crate::units::{Ratio, TimeSpan};
 use crate::workload::Workload;
 
+pub use forwarding::{ForwardingConfig, ForwardingFacts, ForwardingWay, Route};
+
 /// Raised when messages change so that an older side could not follow.
 pub const PROTOCOL_VERSION: u32 = 3;
 
@@ -25,6 +29,9 @@ pub const MAX_FRAME_BYTES: usize = 16 << 20;
 
 /// The most loads that a node has a part in at the same time.
 pub const MAX_LEGS: usize = 8;
+
+/// The most threads that burn CPU time on a node.
+pub const MAX_BURNERS: u16 = 64;
 
 /// The most samples a node keeps of one trial; what comes later is not sampled.
 pub const MAX_SAMPLES: usize = 36_000;
@@ -85,6 +92,8 @@ pub enum Request {
         /// How; absent leaves it as it was.
         impairment: Option<Impairment>,
     },
+    /// Hands packets on between two interfaces. Guests only. Answered by [`Response::Forwarding`].
+    Forward(ForwardingConfig),
     /// Makes a load ready: sockets open, connections established, nothing moving.
     /// Answered by [`Response::Ready`]. Asked again before [`Request::Start`] it makes a further load
     /// ready, at most [`MAX_LEGS`] in all; interval, processes and deadline are those of the first.
@@ -139,6 +148,8 @@ pub enum Response {
         /// Packets that it dropped; absent where there was none.
         dropped: Option<u64>,
     },
+    /// Answer to [`Request::Forward`].
+    Forwarding(ForwardingFacts),
     /// Answer to [`Request::Prepare`].
     Ready {
         /// Where a receiver listens; at the ports that follow too, where the workload says so.
@@ -201,6 +212,9 @@ pub struct InterfaceConfig {
     pub further_addresses: Vec<IpAddr>,
     /// Length of the network's prefix in bits.
     pub prefix_length: u8,
+    /// Networks that are reached by others of this one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub routes: Vec<Route>,
     /// MTU in bytes.
     pub mtu: u32,
     /// How it is set up otherwise than its driver does.
@@ -241,6 +255,9 @@ pub struct Prepare {
     /// by. Told with the first load only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub burn: Option<Ratio>,
+    /// So many threads burn as much each, [`MAX_BURNERS`] at most; absent: one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub burn_threads: Option<u16>,
     /// The socket of the database (OVSDB) of the Open vSwitch between the endpoints, where its ports are to be
     /// read; ovs-vswitchd's own socket is beside it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -416,6 +433,7 @@ mod tests {
                 address: "192.0.2.1".parse().unwrap(),
                 further_addresses: vec![],
                 prefix_length: 24,
+                routes: vec![],
                 mtu: 1500,
                 settings: InterfaceSettings {
                     offloads: [("gro".to_owned(), false)].into(),
@@ -432,6 +450,7 @@ mod tests {
                 sample_interval: TimeSpan::from_millis(100),
                 processes: vec![WatchedProcess { label: "qemu".into(), pid: 1 }],
                 burn: Some(Ratio::from_ppm(300_000)),
+                burn_threads: Some(2),
                 open_vswitch: Some("/run/db.sock".into()),
                 counts_hardware: true,
                 deadline: TimeSpan::from_millis(1000),

@@ -7,6 +7,7 @@
 //!
 //! Sources: rtnetlink(7), `linux/if_link.h`, `linux/if_addr.h`, `linux/neighbour.h`.
 
+mod access_list;
 mod address;
 mod attributes;
 mod error;
@@ -16,9 +17,11 @@ mod mac;
 mod packet_filter;
 mod qdisc;
 mod qdisc_counters;
+mod route;
 mod socket;
 mod virtual_link;
 
+pub use access_list::{AccessCounters, AccessFamily, AccessList, access_counters};
 pub use address::Address;
 pub use error::{NetlinkError, Result};
 pub use generic::has_generic_family;

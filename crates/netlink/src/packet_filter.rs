@@ -14,11 +14,13 @@ use crate::attributes::{self, Attributes, number, text};
 use crate::{NetlinkError, Result};
 
 /// `NFNL_SUBSYS_NFTABLES`, with which every type begins.
-const NFTABLES: u16 = 10 << 8;
+pub(crate) const NFTABLES: u16 = 10 << 8;
 const GET_CHAINS: u16 = NFTABLES | 4;
 const GET_RULES: u16 = NFTABLES | 7;
+const GET_OBJECTS: u16 = NFTABLES | 19;
 const NEW_CHAIN: u16 = NFTABLES | 3;
 const NEW_RULE: u16 = NFTABLES | 6;
+const NEW_OBJECT: u16 = NFTABLES | 18;
 
 /// `NLMSG_ERROR` and `NLMSG_DONE`.
 const ERROR: u16 = 2;
@@ -26,7 +28,9 @@ const DONE: u16 = 3;
 /// `NLM_F_REQUEST | NLM_F_DUMP`.
 const ASK_FOR_ALL: u16 = 0x1 | 0x300;
 /// `struct nlmsghdr` and `struct nfgenmsg`.
-const HEADER: usize = 16;
+pub(crate) const HEADER: usize = 16;
+/// `NLM_F_ACK`.
+pub(crate) const ACK: u16 = 0x4;
 const FAMILY_HEADER: usize = 4;
 
 /// The state that established connections have in a bit mask of states (`NF_CT_STATE_BIT`).
@@ -93,13 +97,9 @@ fn dump(
     operation: &'static str,
     take: &mut dyn FnMut(u8, &[u8]) -> bool,
 ) -> Result<bool> {
-    let failed = |step| move |source| NetlinkError::Socket { step, source };
-    let mut socket = netlink_sys::Socket::new(NETLINK_NETFILTER).map_err(failed("open"))?;
-    socket.bind_auto().map_err(failed("bind"))?;
-    let seconds = i64::try_from(ANSWER_BOUND.as_secs()).unwrap_or(i64::MAX);
-    setsockopt(&socket, sockopt::ReceiveTimeout, &TimeVal::seconds(seconds))
-        .map_err(|errno| failed("set a time-out")(errno.into()))?;
-    socket.send(&request(kind), 0).map_err(failed("send"))?;
+    let socket = netfilter_socket()?;
+    let sent = socket.send(&request(kind), 0);
+    sent.map_err(|source| NetlinkError::Socket { step: "send", source })?;
     loop {
         let bytes = match socket.recv_from_full() {
             Ok((bytes, _)) => bytes,
@@ -116,6 +116,74 @@ fn dump(
             }
         }
     }
+}
+
+/// A socket of the calling thread's network namespace that waits no longer than an answer may take.
+pub(crate) fn netfilter_socket() -> Result<netlink_sys::Socket> {
+    let failed = |step| move |source| NetlinkError::Socket { step, source };
+    let mut socket = netlink_sys::Socket::new(NETLINK_NETFILTER).map_err(failed("open"))?;
+    socket.bind_auto().map_err(failed("bind"))?;
+    let seconds = i64::try_from(ANSWER_BOUND.as_secs()).unwrap_or(i64::MAX);
+    setsockopt(&socket, sockopt::ReceiveTimeout, &TimeVal::seconds(seconds))
+        .map_err(|errno| failed("set a time-out")(errno.into()))?;
+    Ok(socket)
+}
+
+/// A named counter.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Counter {
+    pub table: String,
+    pub name: String,
+    pub packets: u64,
+}
+
+/// Hands every named counter over.
+pub(crate) fn dump_objects(operation: &'static str, take: &mut dyn FnMut(Counter)) -> Result<()> {
+    let mut each = |_, message: &[u8]| {
+        take(counter_of(message));
+        true
+    };
+    dump(GET_OBJECTS, operation, &mut each).map(drop)
+}
+
+/// `NFTA_OBJ_`: table 1, name 2, data 4 (of a counter: packets 2).
+fn counter_of(message: &[u8]) -> Counter {
+    let mut counter = Counter::default();
+    for (kind, value) in Attributes(message) {
+        match kind {
+            1 => counter.table = text(value),
+            2 => counter.name = text(value),
+            4 => {
+                let packets = Attributes(value).find(|(kind, _)| *kind == 2);
+                let packets = packets.and_then(|(_, value)| value.get(..8)?.try_into().ok());
+                counter.packets = packets.map_or(0, u64::from_be_bytes);
+            }
+            _ => {}
+        }
+    }
+    counter
+}
+
+/// What became of a request of a batch.
+pub(crate) enum Reply {
+    Done,
+    Refused(Errno),
+}
+
+/// Takes one datagram of acknowledgements apart.
+pub(crate) fn replies(bytes: &[u8]) -> Vec<Reply> {
+    let mut found = Vec::new();
+    let mut rest = bytes;
+    while let Some((header, body, next)) = attributes::message(rest, HEADER) {
+        rest = next;
+        if header == ERROR {
+            found.push(match number(body).map(u32::cast_signed) {
+                Some(0) => Reply::Done,
+                code => Reply::Refused(code.map_or(Errno::EINVAL, errno)),
+            });
+        }
+    }
+    found
 }
 
 fn request(kind: u16) -> Vec<u8> {
@@ -153,7 +221,7 @@ fn answers(bytes: &[u8], take: &mut dyn FnMut(u8, &[u8]) -> bool) -> Answers {
                 Some(code) if code < 0 => return Answers::Refused(errno(code)),
                 _ => return Answers::Done,
             },
-            NEW_CHAIN | NEW_RULE => {
+            NEW_CHAIN | NEW_RULE | NEW_OBJECT => {
                 let family = body.first().copied().unwrap_or_default();
                 let attributes = body.get(FAMILY_HEADER..).unwrap_or_default();
                 if !take(family, attributes) {

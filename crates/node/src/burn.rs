@@ -21,7 +21,7 @@ const SPREAD: f64 = 0.4;
 /// The golden ratio's fraction: its multiples fill an interval evenly and never repeat.
 const GOLDEN: f64 = 0.618_033_988_749_894_9;
 
-/// Counts what was burned so far, in nanoseconds.
+/// Counts what all threads have burned so far, in nanoseconds.
 pub(crate) type Burned = Arc<AtomicU64>;
 
 /// A burning thread; dropping it ends it.
@@ -56,7 +56,7 @@ impl Drop for Burner {
 fn burn(share: f64, deadline: Duration, burned: &AtomicU64, stop: &AtomicBool) {
     let began = Instant::now();
     let is_over = || stop.load(Ordering::Relaxed) || began.elapsed() >= deadline;
-    let cpu_at_start = thread_cpu_ns();
+    let mut counted = thread_cpu_ns();
     let mut phase = 0.0;
     while !is_over() {
         let cycle_began = Instant::now();
@@ -65,7 +65,8 @@ fn burn(share: f64, deadline: Duration, burned: &AtomicU64, stop: &AtomicBool) {
         let until = thread_cpu_ns().saturating_add(nanoseconds(cycle.mul_f64(share)));
         loop {
             let now = thread_cpu_ns();
-            burned.store(now.saturating_sub(cpu_at_start), Ordering::Relaxed);
+            burned.fetch_add(now.saturating_sub(counted), Ordering::Relaxed);
+            counted = now;
             // Where others have the core, what is missing of this stretch is not made up for.
             if now >= until || cycle_began.elapsed() >= cycle || is_over() {
                 break;

@@ -1,6 +1,7 @@
 //! Gives an interface its address, MTU and carrier, and says what it then really is.
 
 pub(crate) mod ethtool;
+mod forwarding;
 mod impair;
 mod offloads;
 mod settings;
@@ -12,9 +13,10 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use vioperf_model::sample::{InterfaceFacts, QueueCounts};
-use vioperf_model::wire::{InterfaceConfig, InterfaceSelector};
+use vioperf_model::wire::{InterfaceConfig, InterfaceSelector, Route};
 use vioperf_netlink::{Address, Link, Mac, NetlinkError, Socket};
 
+pub use forwarding::{ForwardingError, forward};
 pub use impair::{ImpairError, impair};
 
 /// Time between two looks at an interface that is awaited.
@@ -86,6 +88,9 @@ pub(crate) fn configure(config: &InterfaceConfig) -> Result<InterfaceFacts, Inte
         socket.add_address(index, Address { address, prefix_length })?;
     }
     socket.set_up(index)?;
+    for Route { network, prefix_length, gateway } in config.routes.iter().copied() {
+        socket.set_route(index, Address { address: network, prefix_length }, gateway)?;
+    }
     let link = await_carrier(&mut socket, &link, deadline, waited)?;
     if let Some((first, last)) = config.ports {
         let path = "/proc/sys/net/ipv4/ip_local_port_range";

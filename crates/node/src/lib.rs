@@ -20,7 +20,7 @@ mod stdio;
 mod trial;
 mod virtual_machine;
 
-pub use interface::{ImpairError, bring_loopback_up, impair};
+pub use interface::{ForwardingError, ImpairError, bring_loopback_up, forward, impair};
 pub use machine::{Machine, OrdinaryMachine};
 pub use scheduling::raise_priority;
 pub use serve::{Ending, serve};

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Display;
 
-use vioperf_model::wire::{Impairment, InterfaceSelector};
+use vioperf_model::wire::{ForwardingConfig, ForwardingFacts, Impairment, InterfaceSelector};
 
 /// The requests that alter the whole machine: a lab guest carries them out, everything else refuses.
 pub trait Machine {
@@ -36,6 +36,12 @@ pub trait Machine {
         interface: &InterfaceSelector,
         impairment: Option<Impairment>,
     ) -> Result<Option<u64>, Self::Error>;
+
+    /// Hands packets on between two interfaces ([`forward`](crate::forward)).
+    ///
+    /// # Errors
+    /// When this machine is not ours to alter, or the kernel refuses.
+    fn forward(&mut self, config: &ForwardingConfig) -> Result<ForwardingFacts, Self::Error>;
 }
 
 /// A machine that is not ours: a host, a namespace of it, somebody's server.
@@ -63,5 +69,9 @@ impl Machine for OrdinaryMachine {
         _: Option<Impairment>,
     ) -> Result<Option<u64>, Self::Error> {
         Err("packets are delayed and dropped only in a lab guest; on this machine use tc")
+    }
+
+    fn forward(&mut self, _: &ForwardingConfig) -> Result<ForwardingFacts, Self::Error> {
+        Err("packets are handed on only by a lab guest; this machine stays as it is")
     }
 }

@@ -128,6 +128,10 @@ impl<M: Machine> Node<'_, M> {
                     Err(error) => failed(error),
                 }
             }
+            Request::Forward(config) => match self.machine.forward(config) {
+                Ok(facts) => Response::Forwarding(facts),
+                Err(error) => failed(error),
+            },
             Request::ConfigureInterface(config) => match configure(config) {
                 Ok(facts) => Response::Interface(facts),
                 Err(error) => failed(error),

@@ -1,10 +1,11 @@
 //! One trial on this node, from prepared over running to finished.
 
+use std::io;
 use std::path::Path;
 
 use vioperf_model::sample::{LoadOutcome, NodeReport, Sample};
 use vioperf_model::units::{Ratio, TimeSpan};
-use vioperf_model::wire::{MAX_LEGS, Prepare, Role};
+use vioperf_model::wire::{MAX_BURNERS, MAX_LEGS, Prepare, Role};
 
 use crate::burn::{Burned, Burner};
 use crate::clock::process_cpu_ns;
@@ -39,6 +40,7 @@ pub(crate) struct Prepared {
     interval: TimeSpan,
     deadline: TimeSpan,
     burn: Option<Ratio>,
+    burn_threads: u16,
 }
 
 impl Prepared {
@@ -60,7 +62,9 @@ impl Prepared {
         sources.note_packet_filter(Path::new("/proc"));
         let (interval, deadline) = (part.sample_interval, part.deadline);
         let burn = part.burn;
-        let mut prepared = Self { loads: Vec::new(), sources, interval, deadline, burn };
+        let burn_threads = part.burn_threads.unwrap_or(1).clamp(1, MAX_BURNERS);
+        let mut prepared =
+            Self { loads: Vec::new(), sources, interval, deadline, burn, burn_threads };
         prepared.add(part)?;
         Ok(prepared)
     }
@@ -95,19 +99,16 @@ impl Prepared {
         }
         let sampler = Sampler::start(self.sources, controls, self.interval, self.deadline)
             .map_err(TrialError::Thread)?;
-        let burner = match self.burn {
-            Some(share) => Some(
-                Burner::start(share, self.deadline.as_duration(), burned)
-                    .map_err(TrialError::Thread)?,
-            ),
-            None => None,
-        };
+        let threads = self.burn.iter().flat_map(|share| (0..self.burn_threads).map(|_| *share));
+        let start = |share| Burner::start(share, self.deadline.as_duration(), burned.clone());
+        let burners: io::Result<Vec<Burner>> = threads.map(start).collect();
+        let burners = burners.map_err(TrialError::Thread)?;
         let (receivers, senders): (Vec<_>, Vec<_>) =
             self.loads.iter_mut().partition(|load| load.port().is_some());
         for load in receivers.into_iter().chain(senders) {
             load.begin()?;
         }
-        Ok(Running { loads: self.loads, sampler, burner, cpu_ns_at_start, progress: None })
+        Ok(Running { loads: self.loads, sampler, burners, cpu_ns_at_start, progress: None })
     }
 }
 
@@ -115,7 +116,7 @@ impl Prepared {
 pub(crate) struct Running {
     loads: Vec<Box<dyn Load>>,
     sampler: Sampler,
-    burner: Option<Burner>,
+    burners: Vec<Burner>,
     cpu_ns_at_start: u64,
     /// Opened when first asked for: the sampler has its own, on its own thread.
     progress: Option<Sources>,
@@ -146,7 +147,7 @@ impl Running {
             LoadOutcome { threads: load.control().ended_threads(), ..outcome }
         });
         let (load, further_loads) = (outcomes.next(), outcomes.collect());
-        drop(self.burner.take());
+        self.burners.clear();
         let Sampled { samples, layers, packet_filter, absent, cpu_ns, layers_cpu_ns } =
             self.sampler.stop();
         let report = NodeReport {

@@ -304,6 +304,7 @@ fn flows_are_spread_over_addresses_and_ports_however_they_are_received() {
             settings: Default::default(),
             ports: None,
             further_addresses: addresses[1..].to_vec(),
+            routes: vec![],
             ..interface(name, &addresses[0].to_string())
         };
         nodes[node].must(&Request::ConfigureInterface(config));

@@ -152,6 +152,7 @@ fn part(role: Role) -> Prepare {
         sample_interval: TimeSpan::from_millis(100),
         processes: vec![],
         burn: None,
+        burn_threads: None,
         open_vswitch: None,
         counts_hardware: false,
         deadline: TimeSpan::from_millis(30_000),

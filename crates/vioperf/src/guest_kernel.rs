@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::Result;
 use nix::sys::utsname::uname;
-use vioperf_lab::kernel::{ALWAYS_NEEDED, GuestKernel, find};
+use vioperf_lab::kernel::{self, ALWAYS_NEEDED, GuestKernel, find};
 use vioperf_lab::preflight::Check;
 use vioperf_model::nic::NicModel;
 
@@ -32,6 +32,21 @@ pub fn find(
         wanted: &wanted,
     };
     Ok(find::find(&request)?)
+}
+
+/// What a kernel lacks for a guest that forwards, in words.
+pub fn lacks_to_forward(own: &GuestKernel) -> Option<String> {
+    let lacking = match own.module_tree().and_then(|tree| kernel::lacks_to_forward(&tree)) {
+        Ok(lacking) if lacking.is_empty() => return None,
+        Ok(lacking) => lacking.join(", "),
+        Err(error) => return Some(error.to_string()),
+    };
+    let release = &own.release;
+    Some(format!(
+        "the kernel {release} ({}) has no module {lacking}, which a guest that forwards needs (testbed.chain): \
+         `vioperf kernel fetch` gets one that has it",
+        own.source
+    ))
 }
 
 /// The same as a check for `vioperf doctor`.

@@ -13,7 +13,7 @@ use vioperf_lab::switch::{self, Purpose};
 use vioperf_model::nic::NicModel;
 use vioperf_model::plan::{CellId, Plan};
 use vioperf_model::record::LeftOut;
-use vioperf_model::scenario::{Guest, Scenario, SwitchKind};
+use vioperf_model::scenario::{Chain, Guest, Scenario, SwitchKind};
 use vioperf_model::section::{SectionName, in_words};
 
 use crate::conductor::hypervisor::Ingredients;
@@ -44,8 +44,11 @@ pub fn check(mut scenario: Scenario) -> Result<Ready, Failure> {
     let mut ingredients = Vec::new();
     if scenario.factors.nic.is_empty() {
         let problems = leave_out_switches(&mut scenario, Purpose::Baselines, &mut left_out);
+        let cells = Plan::new(&scenario, 0).cells;
+        let Lacking { cells: without, reasons } = Lacking::among(&cells, &[], Path::new("/"));
+        left_out.extend(reasons);
         return match problems.is_empty() {
-            true => Ok(Ready { scenario, left_out, without: BTreeSet::new(), ingredients }),
+            true => Ok(Ready { scenario, left_out, without, ingredients }),
             false => Err(cannot_run(&problems)),
         };
     }
@@ -62,11 +65,16 @@ pub fn check(mut scenario: Scenario) -> Result<Ready, Failure> {
     problems.extend(leave_out_switches(&mut scenario, purpose, &mut left_out));
     let models: Vec<NicModel> = scenario.factors.nic.as_slice().to_vec();
     let mut unmade: Vec<(Guest, Vec<String>)> = Vec::new();
+    let topologies = scenario.topologies();
+    let wanted = Wanted {
+        guests: topologies.iter().map(|one| one.guests()).max().unwrap_or(1),
+        forwards: topologies.iter().any(|one| one.chain != Chain::None),
+    };
     for (name, guest) in guests {
         let Some((_, qemu)) = qemus.iter().find(|(known, _)| *known == guest.qemu) else {
             continue;
         };
-        match ingredients_of(name, guest.clone(), qemu, &models) {
+        match ingredients_of(name, guest.clone(), qemu, &models, wanted) {
             Ok(found) => ingredients.push(found),
             Err(found) => unmade.push((guest, found)),
         }
@@ -163,14 +171,24 @@ fn leave_out_models(
     vec![format!("no NIC model is left: {}", reasons.join("; "))]
 }
 
+/// What is wanted of guests by who talks to whom.
+#[derive(Debug, Clone, Copy)]
+struct Wanted {
+    /// At the same time, at most.
+    guests: u32,
+    /// Whether one of them hands packets on.
+    forwards: bool,
+}
+
 /// What a guest is made from, or everything that is in the way.
 fn ingredients_of(
     name: Option<String>,
     guest: Guest,
     qemu: &Result<Qemu, QemuError>,
     models: &[NicModel],
+    Wanted { guests, forwards }: Wanted,
 ) -> Result<Ingredients, Vec<String>> {
-    let memory_mib = guest.memory.as_bytes() >> 20;
+    let memory_mib = (guest.memory.as_bytes() >> 20).saturating_mul(guests.into());
     let checks = preflight::all(Path::new("/"), qemu, models, memory_mib);
     let failed = checks.into_iter().filter(|check| check.status == Status::Fail);
     let in_words = |Check { name, found, advice, .. }| match advice {
@@ -186,6 +204,7 @@ fn ingredients_of(
         problems.extend(lacking.map(|error| error.to_string()));
     }
     if let Ok(kernel) = &kernel {
+        problems.extend(guest_kernel::lacks_to_forward(kernel).filter(|_| forwards));
         let drivers: Vec<&str> = models.iter().map(|model| model.row().module).collect();
         let check = |(module, options): (&String, &String)| {
             let checked = |tree: ModuleTree| tree.check_options(&drivers, module, options);
@@ -196,7 +215,8 @@ fn ingredients_of(
     }
     match (qemu, kernel) {
         (Ok(qemu), Ok(kernel)) if problems.is_empty() => {
-            Ok(Ingredients { qemu: qemu.clone(), kernel, models: models.to_vec(), guest, name })
+            let (qemu, models) = (qemu.clone(), models.to_vec());
+            Ok(Ingredients { qemu, kernel, models, guest, forwards, name })
         }
         (_, kernel) => {
             problems.extend(kernel.err().map(|error| format!("{error:#}")));

@@ -34,7 +34,7 @@ impl CounterTotals {
     pub fn add(&mut self, trial: &TrialRecord) {
         let has_host = trial.parties.iter().any(|party| party.place == Place::Host);
         for party in &trial.parties {
-            let is_beside_host = has_host && [Place::Peer, Place::Second].contains(&party.place);
+            let is_beside_host = has_host && party.place.is_end_on_host();
             self.places.entry(party.place).or_default().add(party, is_beside_host);
         }
     }

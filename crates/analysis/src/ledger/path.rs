@@ -112,7 +112,7 @@ fn into_switch(
 ) -> Step {
     let own = sender.interface(sends_by);
     let arrived = host.interface(port);
-    let from_guest = sender.party.place == Place::Guest;
+    let from_guest = sender.party.place.is_in_guest();
     let dropped = own.map_or(0, |own| own.tx_dropped);
     let mut step = Step {
         at_most: vec![(LossPlace::TooLate, queue.map_or(0, |queue| queue.queued))],
@@ -204,7 +204,7 @@ fn receive(
 ) {
     let own = receiver.interface(receives_by);
     let is_ipv6 = receiver.receives_by_ipv6();
-    let is_guest = receiver.party.place == Place::Guest;
+    let is_guest = receiver.party.place.is_in_guest();
     steps.push(Step {
         // Packets that the kernel drops behind the card are counted so too, but have passed.
         at_most: vec![(LossPlace::ReceiverInterface, own.map_or(0, |own| own.rx_dropped))],

@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 
 use super::cache::{self, Change, MODULES};
 use super::error::KernelError;
-use super::{GuestKernel, package};
+use super::{GuestKernel, lacks_to_forward, package};
 
 /// The packages that mean "the newest kernel", in the order of trying: Debian's, Ubuntu's. Not the
 /// cloud and virtual flavours, which lack the drivers of emulated cards.
@@ -42,7 +42,14 @@ pub fn fetch(cache_dir: &Path, progress: &mut dyn FnMut(&str)) -> Result<GuestKe
         packages.iter().map(|package| format!("{}={}", package.name, package.version)).collect();
     let change = Change::begin(cache_dir, progress)?;
     let there = cache::list(cache_dir)?;
-    if let Some(found) = there.into_iter().find(|cached| cached.description.packages == names) {
+    // An older vioperf kept fewer modules of the same packages.
+    let is_whole = |kernel: &GuestKernel| {
+        let lacking = kernel.module_tree().and_then(|tree| lacks_to_forward(&tree));
+        lacking.is_ok_and(|lacking| lacking.is_empty())
+    };
+    let is_it =
+        |cached: &cache::Cached| cached.description.packages == names && is_whole(&cached.kernel);
+    if let Some(found) = there.into_iter().find(is_it) {
         progress(&format!("kernel {} is in the cache already", found.kernel.release));
         return Ok(found.kernel);
     }

@@ -1,6 +1,6 @@
 //! QEMU's command line, as an argument vector.
 //!
-//! Machine type: q35, with two PCI Express slots and a conventional bus behind the second, because
+//! Machine type: q35, with PCI Express slots and a conventional bus behind one of them, because
 //! it is what libvirt and the distributions give to new guests and because PCI Express models belong
 //! into a PCI Express slot; hot-plug and boot took the same time on `pc` for every model.
 //!
@@ -15,8 +15,8 @@ use super::binary::SECCOMP;
 use super::nic::{Properties, as_argument};
 use super::{Accelerator, BootImage, Hypervisor, Shape};
 
-/// The slot for a PCI Express NIC.
-pub(super) const PCIE_SLOT: &str = "slot0";
+/// The slots for PCI Express NICs, the one under test first.
+pub(super) const PCIE_SLOTS: [&str; 2] = ["slot0", "slot2"];
 
 /// The bus for a conventional PCI NIC.
 pub(super) const LEGACY_BUS: &str = "legacy0";
@@ -39,8 +39,8 @@ pub(super) struct Parts<'a> {
     pub agent: RawFd,
     /// Wait for a snapshot instead of booting.
     pub incoming: bool,
-    /// Backend and device of a NIC that is there from the start.
-    pub nic: Option<(Properties, Properties)>,
+    /// Backend and device of the NICs that are there from the start.
+    pub nics: Vec<(Properties, Properties)>,
 }
 
 /// The arguments, without the program's name.
@@ -65,7 +65,9 @@ pub(super) fn arguments(parts: &Parts<'_>) -> Vec<OsString> {
     line.option("-chardev", format!("socket,id=agent,fd={agent}"));
     line.option("-device", "virtio-serial-pci,id=serial0");
     line.option("-device", format!("virtserialport,chardev=agent,name={AGENT_PORT}"));
-    line.option("-device", format!("pcie-root-port,id={PCIE_SLOT},chassis=1"));
+    for (slot, chassis) in PCIE_SLOTS.into_iter().zip([1, 3]) {
+        line.option("-device", format!("pcie-root-port,id={slot},chassis={chassis}"));
+    }
     line.option("-device", "pcie-root-port,id=slot1,chassis=2");
     line.option("-device", format!("pcie-pci-bridge,id={LEGACY_BUS},bus=slot1"));
     if hypervisor.qemu.has_device("pvpanic") {
@@ -77,7 +79,7 @@ pub(super) fn arguments(parts: &Parts<'_>) -> Vec<OsString> {
     if parts.incoming {
         line.option("-incoming", "defer");
     }
-    if let Some((backend, device)) = &parts.nic {
+    for (backend, device) in &parts.nics {
         line.option("-netdev", as_argument(backend.clone()));
         line.option("-device", as_argument(device.clone()));
     }

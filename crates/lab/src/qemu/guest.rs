@@ -17,7 +17,7 @@ use vioperf_netlink::Mac;
 
 use super::fault::{Fault, GuestError};
 use super::machine::{Machine, Start};
-use super::nic::{self, as_json, backend, device};
+use super::nic::{self, Device, as_json, backend};
 use super::{Accelerator, BootImage, Hypervisor, Shape, Snapshot};
 use crate::switch::{Backend, Held, Wire};
 
@@ -80,41 +80,64 @@ pub struct Timings {
 #[derive(Debug)]
 pub struct Guest {
     machine: Machine,
-    wire: String,
-    port: Option<String>,
-    ports: Option<RangeInclusive<u16>>,
-    held: Held,
-    mac: Mac,
+    /// Its NICs, at least one.
+    nics: Vec<Plugged>,
     vhost: bool,
     path: String,
     timings: Timings,
 }
 
-/// Starts a guest whose NIC is backed by `wire`, which becomes QEMU's.
+/// A NIC that is to be plugged in: its wire becomes QEMU's.
+#[derive(Debug)]
+pub(crate) struct Plug<'a> {
+    pub nic: &'a NicSpec,
+    pub wire: Wire,
+    pub mac: Mac,
+}
+
+/// A NIC that is plugged in.
+#[derive(Debug)]
+struct Plugged {
+    wire: String,
+    port: Option<String>,
+    ports: Option<RangeInclusive<u16>>,
+    netdev: &'static str,
+    held: Held,
+    mac: Mac,
+}
+
+/// Starts a guest with those NICs, the one under test first.
 pub(crate) fn start(
     source: GuestSource<'_>,
-    nic: &NicSpec,
-    wire: Wire,
-    mac: Mac,
+    plugs: Vec<Plug<'_>>,
 ) -> Result<Guest, Box<GuestError>> {
     let operation = "start the guest";
     let started = Instant::now();
     let hypervisor = source.hypervisor();
     let before = |fault| GuestError::before_start(operation, fault);
-    let supported = hypervisor.qemu.require(nic.model);
-    supported.map_err(|error| before(Fault::Wire(error.to_string())))?;
-    let vhost = open_vhost(hypervisor.accelerator, nic, &wire.backend)
-        .map_err(|error| before(Fault::Wire(format!("{VHOST_DEVICE}: {error}"))))?;
-    let descriptors: Vec<RawFd> =
-        wire.backend.descriptors().iter().chain(&vhost).map(AsRawFd::as_raw_fd).collect();
-    let queues = usize::from(nic.queues.max(1));
-    let properties = (backend(&wire.backend, &vhost), device(nic.model, mac, queues, &nic.options));
+    let mut descriptors: Vec<RawFd> = Vec::new();
+    let mut vhosts = Vec::new();
+    let mut properties = Vec::new();
+    let mut beside = None;
+    for (number, Plug { nic, wire, mac }) in plugs.iter().enumerate() {
+        let supported = hypervisor.qemu.require(nic.model);
+        supported.map_err(|error| before(Fault::Wire(error.to_string())))?;
+        let vhost = open_vhost(hypervisor.accelerator, nic, &wire.backend)
+            .map_err(|error| before(Fault::Wire(format!("{VHOST_DEVICE}: {error}"))))?;
+        descriptors.extend(wire.backend.descriptors().iter().chain(&vhost).map(AsRawFd::as_raw_fd));
+        let device = Device { model: nic.model, mac: *mac, queues: nic.queues, number };
+        properties.push((backend(number, &wire.backend, &vhost), device.properties(&nic.options)));
+        vhosts.extend(vhost);
+        beside = beside.or(wire.beside);
+    }
     let (machine, timings) = match source {
         GuestSource::Snapshot(snapshot) => {
-            let mut machine = snapshot.restore(operation, descriptors, wire.beside)?;
+            let mut machine = snapshot.restore(operation, descriptors, beside)?;
             let restored = started.elapsed();
-            machine.command("plug the NIC in", "netdev_add", &as_json(properties.0))?;
-            machine.command("plug the NIC in", "device_add", &as_json(properties.1))?;
+            for (backend, device) in properties {
+                machine.command("plug the NIC in", "netdev_add", &as_json(backend))?;
+                machine.command("plug the NIC in", "device_add", &as_json(device))?;
+            }
             machine.command(operation, "cont", &json!({}))?;
             (machine, Timings { restored, plugged: started.elapsed() })
         }
@@ -125,20 +148,24 @@ pub(crate) fn start(
                 image,
                 shape,
                 incoming: false,
-                nic: Some(properties),
+                nics: properties,
                 inherited: descriptors,
-                beside: wire.beside,
+                beside,
             })?;
             let now = started.elapsed();
             (machine, Timings { restored: now, plugged: now })
         }
     };
     // Our descriptors of the tap close here: from now on it lives exactly as long as QEMU.
-    let netdev = wire.backend.netdev();
-    let Wire { name, port, ports, held, .. } = wire;
-    let (vhost, path) = (!vhost.is_empty(), String::new());
-    let mut guest = Guest { machine, wire: name, port, ports, held, mac, vhost, path, timings };
-    guest.verify_backend(netdev)?;
+    let plugged = |Plug { wire, mac, .. }: Plug<'_>| {
+        let netdev = wire.backend.netdev();
+        let Wire { name, port, ports, held, .. } = wire;
+        Plugged { wire: name, port, ports, netdev, held, mac }
+    };
+    let nics = plugs.into_iter().map(plugged).collect();
+    let (vhost, path) = (!vhosts.is_empty(), String::new());
+    let mut guest = Guest { machine, nics, vhost, path, timings };
+    guest.verify_backends()?;
     Ok(guest)
 }
 
@@ -216,34 +243,38 @@ impl Guest {
         self.machine.kvm_counters()
     }
 
-    /// Hardware address of the NIC, by which the agent finds it.
-    #[must_use]
-    pub fn mac(&self) -> Mac {
-        self.mac
+    /// Hardware addresses of its NICs, by which the agent finds them.
+    pub fn macs(&self) -> impl Iterator<Item = Mac> {
+        self.nics.iter().map(|nic| nic.mac)
     }
 
-    /// Name of the host's end of its wire.
-    #[must_use]
-    pub fn wire(&self) -> &str {
-        &self.wire
+    /// Names of the host's ends of their wires.
+    pub fn wires(&self) -> impl Iterator<Item = &str> {
+        self.nics.iter().map(|nic| nic.wire.as_str())
     }
 
-    /// The switch's port that it is on, in the sandbox's network namespace, if it is on one.
+    /// The switch's port that its NIC is on, in the sandbox's network namespace, if it is on one.
     #[must_use]
     pub fn port(&self) -> Option<&str> {
-        self.port.as_deref()
+        self.port_of(0)
+    }
+
+    /// The same of its NIC of that number.
+    #[must_use]
+    pub fn port_of(&self, nic: usize) -> Option<&str> {
+        self.nics.get(nic)?.port.as_deref()
     }
 
     /// The ports that its ends of connections must be on, where no others are forwarded.
     #[must_use]
     pub fn ports(&self) -> Option<RangeInclusive<u16>> {
-        self.ports.clone()
+        self.nics.first()?.ports.clone()
     }
 
     /// Processes that serve it alone, with what they are called in reports.
     #[must_use]
     pub fn processes(&self) -> Vec<(String, Pid)> {
-        let held = self.held.processes.iter();
+        let held = self.nics.iter().flat_map(|nic| nic.held.processes.iter());
         held.map(|(name, process)| ((*name).to_owned(), process.pid())).collect()
     }
 
@@ -259,21 +290,23 @@ impl Guest {
     }
 
     /// Whether QEMU itself says that the NIC is on the backend that was asked for.
-    fn verify_backend(&mut self, netdev: &str) -> Result<(), Box<GuestError>> {
+    fn verify_backends(&mut self) -> Result<(), Box<GuestError>> {
         let operation = "look at the NIC's backend";
         let ask = json!({ "command-line": "info network" });
         let answer = self.machine.command(operation, "human-monitor-command", &ask)?;
         let text = answer.as_str().unwrap_or_default();
-        if let Some((name, ended)) = self.held.processes.iter_mut().find_map(|(name, process)| {
+        let mut held = self.nics.iter_mut().flat_map(|nic| nic.held.processes.iter_mut());
+        if let Some((name, ended)) = held.find_map(|(name, process)| {
             process.ended().map(|status| (name, format!("{status}: {:?}", process.error_tail())))
         }) {
             let reason = format!("{name} has ended ({ended})");
             return Err(self.machine.error(operation, Fault::Wire(reason)));
         }
-        if nic::backend_of(text) == Some(netdev) {
-            return Ok(());
-        }
-        let reason = format!("the NIC should be backed by `{netdev}`, but QEMU says: {text}");
+        let is_other =
+            |(number, nic): &(usize, &Plugged)| nic::backend_of(*number, text) != Some(nic.netdev);
+        let Some((_, nic)) = self.nics.iter().enumerate().find(is_other) else { return Ok(()) };
+        let wanted = nic.netdev;
+        let reason = format!("a NIC should be backed by `{wanted}`, but QEMU says: {text}");
         Err(self.machine.error(operation, Fault::Wire(reason)))
     }
 

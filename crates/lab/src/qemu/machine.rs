@@ -56,7 +56,7 @@ pub(super) struct Start<'a> {
     pub image: &'a BootImage,
     pub shape: Shape,
     pub incoming: bool,
-    pub nic: Option<(Properties, Properties)>,
+    pub nics: Vec<(Properties, Properties)>,
     /// Further descriptors that QEMU inherits, under the same numbers.
     pub inherited: Vec<RawFd>,
     /// A process whose network namespace it is put into; none leaves it in this one.
@@ -80,7 +80,7 @@ impl Machine {
             monitor: monitor_theirs.as_raw_fd(),
             agent: agent_theirs.as_raw_fd(),
             incoming: start.incoming,
-            nic: start.nic,
+            nics: start.nics,
         };
         let mut inherited = start.inherited;
         inherited.extend([parts.monitor, parts.agent]);

@@ -8,21 +8,22 @@ use vioperf_model::nic::{Bus, NicModel};
 use vioperf_model::scenario::DeviceOption;
 use vioperf_netlink::Mac;
 
-use super::command_line::{LEGACY_BUS, PCIE_SLOT};
+use super::command_line::{LEGACY_BUS, PCIE_SLOTS};
 use crate::switch::Backend;
 
-/// Names of backend and device within QEMU.
-pub(super) const NETDEV: &str = "net0";
-const DEVICE: &str = "nic0";
+/// Name of the backend of a NIC within QEMU.
+fn netdev(number: usize) -> String {
+    format!("net{number}")
+}
 
 /// Properties in QEMU's order: name and typed value.
 pub(super) type Properties = Vec<(String, Value)>;
 
 /// The backend; as many descriptors of `/dev/vhost-net` as it has queues, or none: QEMU itself then moves
 /// the frames.
-pub(super) fn backend(backend: &Backend, vhost: &[OwnedFd]) -> Properties {
+pub(super) fn backend(number: usize, backend: &Backend, vhost: &[OwnedFd]) -> Properties {
     let mut properties: Properties =
-        vec![("type".into(), backend.netdev().into()), ("id".into(), NETDEV.into())];
+        vec![("type".into(), backend.netdev().into()), ("id".into(), netdev(number).into())];
     match backend {
         Backend::Tap(queues) => {
             let (descriptors, of_vhost) = match queues.len() {
@@ -49,47 +50,59 @@ fn joined(descriptors: &[OwnedFd]) -> String {
 
 /// The type of the backend that a NIC is on, by QEMU's `info network`: it follows the device that it
 /// belongs to, as in ` \ net0: index=0,type=tap,fd=9`.
-pub(super) fn backend_of(listing: &str) -> Option<&str> {
+pub(super) fn backend_of(number: usize, listing: &str) -> Option<&str> {
+    let wanted = netdev(number);
     let line = listing.lines().find_map(|line| {
-        line.trim_start_matches([' ', '\\']).strip_prefix(NETDEV)?.strip_prefix(": ")
+        line.trim_start_matches([' ', '\\']).strip_prefix(&wanted)?.strip_prefix(": ")
     })?;
     line.split(',').find_map(|part| part.strip_prefix("type="))
 }
 
-/// The device, in the slot that its bus asks for, with the properties that the user wants.
-/// `romfile` is empty: nobody boots from the NIC.
-pub(super) fn device(
-    model: NicModel,
-    mac: Mac,
-    queues: usize,
-    options: &BTreeMap<String, DeviceOption>,
-) -> Properties {
-    let row = model.row();
-    let mut properties: Properties = vec![
-        ("driver".into(), row.qemu_device.into()),
-        ("id".into(), DEVICE.into()),
-        ("netdev".into(), NETDEV.into()),
-        ("mac".into(), mac.to_string().into()),
-        ("romfile".into(), "".into()),
-    ];
-    match row.bus {
-        Bus::PciExpress => properties.push(("bus".into(), PCIE_SLOT.into())),
-        // Slot 0 of the bridge belongs to its own hot-plug controller.
-        Bus::ConventionalPci => {
-            properties.push(("bus".into(), LEGACY_BUS.into()));
-            properties.push(("addr".into(), "1".into()));
+/// A NIC of a guest.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Device {
+    pub model: NicModel,
+    pub mac: Mac,
+    pub queues: u16,
+    /// Which of the guest's it is, from 0.
+    pub number: usize,
+}
+
+impl Device {
+    /// In the slot that its bus asks for, with what the user wants.
+    /// `romfile` is empty: nobody boots from the NIC.
+    pub(super) fn properties(self, options: &BTreeMap<String, DeviceOption>) -> Properties {
+        let Self { model, mac, queues, number } = self;
+        let row = model.row();
+        let mut properties: Properties = vec![
+            ("driver".into(), row.qemu_device.into()),
+            ("id".into(), format!("nic{number}").into()),
+            ("netdev".into(), netdev(number).into()),
+            ("mac".into(), mac.to_string().into()),
+            ("romfile".into(), "".into()),
+        ];
+        match row.bus {
+            Bus::PciExpress => {
+                let slot = PCIE_SLOTS.get(number).copied().unwrap_or(PCIE_SLOTS[0]);
+                properties.push(("bus".into(), slot.into()));
+            }
+            // Slot 0 of the bridge belongs to its own hot-plug controller.
+            Bus::ConventionalPci => {
+                properties.push(("bus".into(), LEGACY_BUS.into()));
+                properties.push(("addr".into(), (number + 1).to_string().into()));
+            }
         }
+        if queues > 1 {
+            // One vector for each queue's two directions, one for control, one for configuration.
+            properties.push(("mq".into(), true.into()));
+            properties.push(("vectors".into(), (2 * u32::from(queues) + 2).into()));
+        }
+        for (name, option) in options {
+            properties.retain(|(own, _)| own != name);
+            properties.push((name.clone(), option_value(option)));
+        }
+        properties
     }
-    if queues > 1 {
-        // One vector for each queue's two directions, one for control, one for configuration.
-        properties.push(("mq".into(), true.into()));
-        properties.push(("vectors".into(), (2 * queues + 2).into()));
-    }
-    for (name, option) in options {
-        properties.retain(|(own, _)| own != name);
-        properties.push((name.clone(), option_value(option)));
-    }
-    properties
 }
 
 fn option_value(option: &DeviceOption) -> Value {
@@ -140,17 +153,20 @@ mod tests {
     #[test]
     fn every_model_gets_a_slot_of_its_bus() {
         for model in NicModel::all() {
-            let text =
-                as_argument(device(model, Mac([0x52, 0x54, 0, 0, 0, 1]), 1, &BTreeMap::new()));
-            let bus = match model.row().bus {
-                Bus::PciExpress => PCIE_SLOT,
-                Bus::ConventionalPci => LEGACY_BUS,
-            };
-            let begin = format!(
-                "{},id=nic0,netdev=net0,mac=52:54:00:00:00:01,romfile=,bus={bus}",
-                model.row().qemu_device
-            );
-            assert!(text.starts_with(&begin), "{text}");
+            for number in [0, 1] {
+                let mac = Mac([0x52, 0x54, 0, 0, 0, 1]);
+                let device = Device { model, mac, queues: 1, number };
+                let text = as_argument(device.properties(&BTreeMap::new()));
+                let bus = match model.row().bus {
+                    Bus::PciExpress => PCIE_SLOTS[number].to_owned(),
+                    Bus::ConventionalPci => format!("{LEGACY_BUS},addr={}", number + 1),
+                };
+                let begin = format!(
+                    "{},id=nic{number},netdev=net{number},mac=52:54:00:00:00:01,romfile=,bus={bus}",
+                    model.row().qemu_device
+                );
+                assert!(text.starts_with(&begin), "{text}");
+            }
         }
     }
 
@@ -158,8 +174,8 @@ mod tests {
     fn the_backend_is_read_from_what_qemu_lists() {
         let text = "nic0: index=0,type=nic,model=virtio-net-pci,macaddr=52:54:00:c0:00:00\r\n \\ net0: \
                     index=0,type=tap,fd=19\r\n";
-        assert_eq!(backend_of(text), Some("tap"));
-        assert_eq!(backend_of("hub 0\r\n"), None);
+        assert_eq!(backend_of(0, text), Some("tap"));
+        assert_eq!(backend_of(0, "hub 0\r\n"), None);
     }
 
     #[test]
@@ -167,16 +183,18 @@ mod tests {
         let (socket, _) = std::os::unix::net::UnixStream::pair().unwrap();
         let stream = Backend::Stream(socket.into());
         let number = stream.descriptors()[0].as_raw_fd().to_string();
-        let json = as_json(backend(&stream, &[]));
+        let json = as_json(backend(0, &stream, &[]));
         assert_eq!(json["addr"], serde_json::json!({ "type": "fd", "str": number }));
-        let text = as_argument(backend(&stream, &[]));
+        let text = as_argument(backend(0, &stream, &[]));
         assert_eq!(text, format!("stream,id=net0,addr.type=fd,addr.str={number}"));
     }
 
     #[test]
     fn queues_are_typed_for_the_monitor() {
         let virtio = "virtio".parse().unwrap();
-        let json = as_json(device(virtio, Mac([2, 0, 0, 0, 0, 1]), 2, &BTreeMap::new()));
+        let mac = Mac([2, 0, 0, 0, 0, 1]);
+        let device = Device { model: virtio, mac, queues: 2, number: 0 };
+        let json = as_json(device.properties(&BTreeMap::new()));
         assert_eq!((&json["mq"], &json["vectors"]), (&true.into(), &6.into()));
     }
 
@@ -189,7 +207,8 @@ mod tests {
         ];
         let made = || {
             let mac = Mac([2, 0, 0, 0, 0, 1]);
-            device("virtio".parse().unwrap(), mac, 1, &options.clone().into())
+            let model = "virtio".parse().unwrap();
+            Device { model, mac, queues: 1, number: 0 }.properties(&options.clone().into())
         };
         let text = as_argument(made());
         assert!(text.ends_with("mrg_rxbuf=off,romfile=a,,b,rx_queue_size=512"), "{text}");

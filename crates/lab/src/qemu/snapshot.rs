@@ -70,7 +70,7 @@ pub(crate) fn boot(
         image,
         shape,
         incoming: false,
-        nic: None,
+        nics: Vec::new(),
         inherited: vec![memory.as_raw_fd()],
         beside: None,
     })?;
@@ -197,7 +197,7 @@ impl Snapshot {
             image,
             shape: *shape,
             incoming: true,
-            nic: None,
+            nics: Vec::new(),
             inherited,
             beside,
         })?;

@@ -3,7 +3,8 @@
 use vioperf_netlink::Socket;
 
 use super::{
-    Backing, GuestEnd, NamespaceEnd, NearEnds, Row, Site, Switch, SwitchError, Wire, lack, ports,
+    Backing, GuestEnd, NamespaceEnd, NearEnds, Room, Row, Site, Switch, SwitchError, Wire, lack,
+    ports,
 };
 
 pub(super) const ROW: Row = Row {
@@ -13,21 +14,32 @@ pub(super) const ROW: Row = Row {
     },
     backing: Backing::Tap,
     near_ends: NearEnds::Both,
+    room: Room::LINUX_BRIDGE,
     open: |_| Box::new(Bridge::default()),
 };
 
 pub(super) const NAME: &str = "vioperf0";
 
+/// The bridge between a guest that forwards and the far end.
+pub(super) const FAR_NAME: &str = "vioperf1";
+
 /// A bridge named `vioperf0`; the name is free, the namespace is our own.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Bridge {
+    name: &'static str,
     index: Option<u32>,
     ports: Vec<String>,
 }
 
+impl Default for Bridge {
+    fn default() -> Self {
+        Self { name: NAME, index: None, ports: Vec::new() }
+    }
+}
+
 impl Switch for Bridge {
     fn set_up(&mut self, site: &mut Site<'_>) -> Result<(), SwitchError> {
-        site.socket.create_bridge(NAME)?;
+        site.socket.create_bridge(self.name)?;
         self.adopt(site)
     }
 
@@ -54,7 +66,7 @@ impl Switch for Bridge {
     fn verify(&mut self, site: &mut Site<'_>, wire: &str) -> Result<String, SwitchError> {
         let link = site.socket.link_by_name(wire)?;
         if link.master.is_none() || link.master != self.index {
-            let what = format!("{wire} is no port of the bridge {NAME}");
+            let what = format!("{wire} is no port of the bridge {}", self.name);
             return Err(SwitchError::NotInForce { switch: ROW.name, what });
         }
         Ok("a tap on a Linux bridge".to_owned())
@@ -72,11 +84,16 @@ impl Switch for Bridge {
 }
 
 impl Bridge {
+    /// The one behind a guest that forwards.
+    pub(super) fn far() -> Self {
+        Self { name: FAR_NAME, ..Self::default() }
+    }
+
     /// Takes the bridge that was just created as its own and brings it up.
     pub(super) fn adopt(&mut self, site: &mut Site<'_>) -> Result<(), SwitchError> {
-        let index = site.socket.link_by_name(NAME)?.index;
+        let index = site.socket.link_by_name(self.name)?.index;
         self.index = Some(index);
-        ports::silence(NAME);
+        ports::silence(self.name);
         site.socket.set_mtu(index, site.mtu)?;
         Ok(site.socket.set_up(index)?)
     }

@@ -14,8 +14,8 @@ use nix::sys::stat::{Mode, SFlag, makedev, mknod};
 use vioperf_netlink::{Mac, MacvlanMode, NetlinkError, Socket, Upper, VethEnd};
 
 use super::{
-    Backend, Backing, GuestEnd, Held, NamespaceEnd, NearEnd, NearEnds, Part, Row, Site, Switch,
-    SwitchError, Wire, lack, ports,
+    Backend, Backing, GuestEnd, Held, NamespaceEnd, NearEnd, NearEnds, Part, Room, Row, Site,
+    Switch, SwitchError, Wire, lack, ports,
 };
 use crate::private_files::PrivateFiles;
 
@@ -25,10 +25,12 @@ const COMMON: Row = Row {
     lacks: |_, _| lack::kernel(try_one, "macvtap", "`sudo modprobe macvtap`"),
     backing: Backing::Macvtap,
     near_ends: NearEnds::Both,
+    room: Room::ONE_GUEST,
     open: |near| Macvtap::open(COMMON.name, MacvlanMode::Bridge, near),
 };
 
-pub(super) const BRIDGE: Row = COMMON;
+pub(super) const BRIDGE: Row =
+    Row { room: Room { several_guests: true, ..Room::ONE_GUEST }, ..COMMON };
 
 pub(super) const VEPA: Row = Row {
     name: "macvtap-vepa",

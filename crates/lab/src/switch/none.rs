@@ -9,7 +9,7 @@ use vioperf_netlink::{NamespaceRef, Socket};
 
 use super::pair::Pair;
 use super::{
-    Backend, Backing, GuestEnd, NamespaceEnd, NearEnd, NearEnds, Part, Row, Site, Switch,
+    Backend, Backing, GuestEnd, NamespaceEnd, NearEnd, NearEnds, Part, Room, Row, Site, Switch,
     SwitchError, Wire, ports,
 };
 use crate::tap::Tap;
@@ -19,6 +19,7 @@ pub(super) const ROW: Row = Row {
     lacks: |_, _| None,
     backing: Backing::Tap,
     near_ends: NearEnds::Either,
+    room: Room::ONE_GUEST,
     open: |near| {
         Box::new(Direct { near, pair: Pair::of(ROW.name), queues: Vec::new(), parked: Vec::new() })
     },

@@ -19,7 +19,7 @@ use vioperf_netlink::{Socket, has_generic_family};
 
 use super::lack::{self, Lack, find_program};
 use super::{
-    Backing, GuestEnd, NamespaceEnd, NearEnds, Row, Site, Switch, SwitchError, Wire, ports,
+    Backing, GuestEnd, NamespaceEnd, NearEnds, Room, Row, Site, Switch, SwitchError, Wire, ports,
 };
 use crate::namespace::{Process, Service, serve};
 use crate::preflight::{Status, tun};
@@ -31,6 +31,7 @@ pub(super) const ROW: Row = Row {
     lacks: |root, _| lacks(root),
     backing: Backing::Tap,
     near_ends: NearEnds::Both,
+    room: Room { host_interface: Some(NAME), rules: false, ..Room::LINUX_BRIDGE },
     open: |_| {
         let has_kernel = has_generic_family(KERNEL_DATAPATH).unwrap_or(false);
         let datapath = if has_kernel { Datapath::Kernel } else { Datapath::Userspace };

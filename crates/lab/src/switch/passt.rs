@@ -18,8 +18,8 @@ use vioperf_netlink::{Address, NamespaceRef, Socket};
 use super::lack::{self, find_program};
 use super::pair::Pair;
 use super::{
-    Backend, Backing, GuestEnd, Held, NamespaceEnd, NearEnds, Part, Row, Site, Switch, SwitchError,
-    Wire,
+    Backend, Backing, GuestEnd, Held, NamespaceEnd, NearEnds, Part, Room, Row, Site, Switch,
+    SwitchError, Wire,
 };
 use crate::namespace::{Service, serve};
 
@@ -29,6 +29,7 @@ pub(super) const ROW: Row = Row {
     backing: Backing::Stream,
     // Two could not listen to the same ports, though one of their guests rests.
     near_ends: NearEnds::Either,
+    room: Room::ONE_GUEST,
     open: |_| Box::new(Passt { pair: Pair::of(ROW.name), host: None }),
 };
 

@@ -11,8 +11,8 @@ use vioperf_netlink::{Mac, MacvlanMode, NamespaceRef, Socket, Upper};
 
 use super::macvtap;
 use super::{
-    Backing, GuestEnd, NamespaceEnd, NearEnd, NearEnds, Part, Row, Site, Switch, SwitchError, Wire,
-    ports,
+    Backing, GuestEnd, NamespaceEnd, NearEnd, NearEnds, Part, Room, Row, Site, Switch, SwitchError,
+    Wire, ports,
 };
 use crate::sriov::{self, Card, Function, move_interface};
 
@@ -23,6 +23,7 @@ pub(super) const ROW: Row = Row {
     backing: Backing::Macvtap,
     // A guest has the virtual function that the second namespace would have.
     near_ends: NearEnds::Either,
+    room: Room::ONE_GUEST,
     open: |near| Box::new(Sriov::new(ROW.name, false, near)),
 };
 

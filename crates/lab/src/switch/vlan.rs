@@ -9,8 +9,8 @@ use vioperf_netlink::{NetlinkError, PortVlan, Socket, Upper, VethEnd};
 
 use super::bridge::Bridge;
 use super::{
-    Backing, GuestEnd, NamespaceEnd, NearEnds, Part, Row, Site, Switch, SwitchError, Wire, lack,
-    ports,
+    Backing, GuestEnd, NamespaceEnd, NearEnds, Part, Room, Row, Site, Switch, SwitchError, Wire,
+    lack, ports,
 };
 
 /// One bridge that filters.
@@ -25,6 +25,8 @@ pub(super) const FILTERING: Row = Row {
     },
     backing: Backing::Tap,
     near_ends: NearEnds::Both,
+    // The bridge itself is in no VLAN.
+    room: Room { host_interface: None, ..Room::LINUX_BRIDGE },
     open: |_| Box::new(Filtering::default()),
 };
 
@@ -34,6 +36,7 @@ pub(super) const OWN_BRIDGE: Row = Row {
     lacks: |_, _| lack::kernel(try_vlan, "VLAN sub-interfaces (8021q)", "`sudo modprobe 8021q`"),
     backing: Backing::Tap,
     near_ends: NearEnds::Both,
+    room: Room::LINUX_BRIDGE,
     open: |_| Box::new(OwnBridge { bridge: Bridge::default() }),
 };
 

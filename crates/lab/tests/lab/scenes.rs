@@ -14,9 +14,9 @@ use vioperf_lab::qemu::{Fault, GuestSource, Hypervisor, NicSpec, QemuVersion, Sh
 use vioperf_lab::sandbox::{Entered, Sandbox, enter};
 use vioperf_lab::switch::{NearEnd, Purpose, lacks};
 use vioperf_lab::tap::Tap;
-use vioperf_lab::{Lab, LabError, LabSpec};
+use vioperf_lab::{GuestSpec, Lab, LabError, LabSpec};
 use vioperf_model::nic::NicModel;
-use vioperf_model::scenario::SwitchKind;
+use vioperf_model::scenario::{IpVersion, SwitchKind, Topology};
 
 use crate::guests::{self, BOUND};
 
@@ -78,10 +78,13 @@ fn bring_up_with(sandbox: &Sandbox, switch: SwitchKind, near: NearEnd) -> Lab {
         interface: None,
         near,
         mtu: 1500,
+        topology: Topology::default(),
+        ip: IpVersion::Ipv4,
         rate: None,
         placement: None,
         peer: endpoint.clone(),
         second: endpoint.clone(),
+        host_end: endpoint.clone(),
         observer: endpoint,
     };
     Lab::bring_up(sandbox, &spec).unwrap()
@@ -247,7 +250,9 @@ fn guest_and_wait(sandbox: &Sandbox) {
     let mut lab = bring_up(sandbox);
     let snapshot = snapshot(&lab);
     let source = GuestSource::Snapshot(&snapshot);
-    let guest = lab.start_guest(sandbox, source, &nic("virtio".parse().unwrap())).unwrap();
+    let guest = lab
+        .start_guest(sandbox, source, GuestSpec::under_test(&nic("virtio".parse().unwrap())))
+        .unwrap();
     println!("qemu {}", guest.qemu_pid());
     at("guest");
     wait_for_ever();
@@ -259,9 +264,14 @@ fn models(sandbox: &Sandbox) {
     let snapshot = snapshot(&lab);
     for model in NicModel::all() {
         let started = Instant::now();
-        let mut guest =
-            lab.start_guest(sandbox, GuestSource::Snapshot(&snapshot), &nic(model)).unwrap();
-        let mac = guest.mac().to_string();
+        let mut guest = lab
+            .start_guest(
+                sandbox,
+                GuestSource::Snapshot(&snapshot),
+                GuestSpec::under_test(&nic(model)),
+            )
+            .unwrap();
+        let mac = guest.macs().next().unwrap().to_string();
         let answered = started.elapsed();
         let facts = guest
             .answer_within("configure the NIC", BOUND, |mut channel| {
@@ -278,7 +288,7 @@ fn models(sandbox: &Sandbox) {
         );
         assert_eq!(facts.driver.as_deref(), Some(model.row().driver));
         assert!(facts.carrier && guest.is_alive(), "{facts:?}");
-        let tap = guest.wire().to_owned();
+        let tap = guest.wires().next().unwrap().to_owned();
         let mut socket = vioperf_netlink::Socket::open().unwrap();
         assert!(socket.link_by_name(&tap).unwrap().carrier);
         guest.stop();
@@ -293,9 +303,12 @@ fn old_qemu(sandbox: &Sandbox) {
     hypervisor.qemu.version = QemuVersion { major: 7, minor: 2, micro: 0 };
     let snapshot = snapshot_by(&lab, &hypervisor);
     let spec = NicSpec { queues: 2, ..nic("virtio".parse().unwrap()) };
-    let mut start = || lab.start_guest(sandbox, GuestSource::Snapshot(&snapshot), &spec).unwrap();
+    let mut start = || {
+        lab.start_guest(sandbox, GuestSource::Snapshot(&snapshot), GuestSpec::under_test(&spec))
+            .unwrap()
+    };
     for mut guest in [start(), start()] {
-        let mac = guest.mac().to_string();
+        let mac = guest.macs().next().unwrap().to_string();
         let facts = guest
             .answer_within("configure the NIC", BOUND, |mut channel| {
                 guests::configure(&mut channel, &mac)
@@ -322,7 +335,9 @@ fn faults(sandbox: &Sandbox) {
     let headless = guests::image_without_agent();
     let shape = Shape::default();
     let source = GuestSource::FreshBoot { hypervisor: &hypervisor, image: &headless, shape };
-    let mut guest = lab.start_guest(sandbox, source, &nic("virtio".parse().unwrap())).unwrap();
+    let mut guest = lab
+        .start_guest(sandbox, source, GuestSpec::under_test(&nic("virtio".parse().unwrap())))
+        .unwrap();
     let error = guest
         .answer_within("reach the agent", BOUND, |mut channel| guests::hello(&mut channel))
         .unwrap_err();
@@ -347,8 +362,9 @@ fn fresh_boot(sandbox: &Sandbox) {
         GuestSource::FreshBoot { hypervisor: &hypervisor, image: &image, shape: Shape::default() };
     for name in ["virtio", "e1000"] {
         let model: NicModel = name.parse().unwrap();
-        let mut guest = lab.start_guest(sandbox, source, &nic(model)).unwrap();
-        let mac = guest.mac().to_string();
+        let mut guest =
+            lab.start_guest(sandbox, source, GuestSpec::under_test(&nic(model))).unwrap();
+        let mac = guest.macs().next().unwrap().to_string();
         let facts = guest
             .answer_within("configure the NIC", BOUND, |mut channel| {
                 guests::hello(&mut channel)?;

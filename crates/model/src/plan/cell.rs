@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::nic::NicModel;
-use crate::scenario::{Guest, Testbed};
+use crate::scenario::{Guest, Neighbour, Testbed};
 use crate::section::SectionName;
 use crate::workload::Workload;
 
@@ -78,13 +78,15 @@ impl Cell {
     /// Whether one testbed, guest included, can serve both cells one after the other.
     pub fn shares_testbed_with(&self, other: &Self) -> bool {
         self.shares_lab_with(other)
+            && self.testbed.neighbour == other.testbed.neighbour
             && (self.nic, &self.guest) == (other.nic, &other.guest)
             && self.variant_name() == other.variant_name()
     }
 
     /// Whether one lab can serve both, but for their guests.
     pub fn shares_lab_with(&self, other: &Self) -> bool {
-        self.testbed == other.testbed
+        let lab = |cell: &Self| Testbed { neighbour: Neighbour::None, ..cell.testbed.clone() };
+        lab(self) == lab(other)
     }
 
     /// The variant's name.

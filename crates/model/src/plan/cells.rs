@@ -4,7 +4,9 @@ use serde_json::{Map, Value};
 
 use super::{Cell, CellId, Level, VariantOf};
 use crate::nic::NicModel;
-use crate::scenario::{AS_IT_IS, Factor, Guest, IpVersion, Scenario, Testbed, USUAL, Variant};
+use crate::scenario::{
+    AS_IT_IS, Chain, Factor, Guest, IpVersion, Scenario, Testbed, USUAL, Variant,
+};
 use crate::section::{self, Section};
 use crate::units::ByteSize;
 use crate::workload::{Direction, Workload, WorkloadKind};
@@ -23,7 +25,10 @@ pub(crate) fn cells(scenario: &Scenario) -> Vec<Cell> {
     for nic in paths {
         let varies = nic.is_some() || scenario.varies_testbed();
         for variant in if varies { scenario.variants_or_none() } else { vec![None] } {
-            let testbeds = combinations(scenario, scenario.testbed_of(variant));
+            let mut testbeds = combinations(scenario, scenario.testbed_of(variant));
+            if nic.is_none() {
+                testbeds = distinct(testbeds.iter().map(without_guests));
+            }
             let guests = match nic {
                 Some(_) => combinations(scenario, scenario.guest_of(variant)),
                 None => vec![(scenario.guest.clone(), Vec::new())],
@@ -37,6 +42,26 @@ pub(crate) fn cells(scenario: &Scenario) -> Vec<Cell> {
         }
     }
     cells
+}
+
+/// A baseline's testbed: what of its levels is about guests alone does not multiply baselines.
+fn without_guests((testbed, levels): &Leveled<Testbed>) -> Leveled<Testbed> {
+    let is_kept = |level: &&Level| match level.factor.as_str() {
+        "testbed.chain" | "testbed.neighbour" => false,
+        "testbed.firewall_rules" => testbed.chain == Chain::None,
+        _ => true,
+    };
+    (testbed.without_guests(), levels.iter().filter(is_kept).cloned().collect())
+}
+
+fn distinct<T: PartialEq>(all: impl Iterator<Item = Leveled<T>>) -> Vec<Leveled<T>> {
+    let mut kept: Vec<Leveled<T>> = Vec::new();
+    for one in all {
+        if !kept.contains(&one) {
+            kept.push(one);
+        }
+    }
+    kept
 }
 
 /// The scenario's guest with every combination of the levels that are about it.
@@ -121,26 +146,27 @@ fn cell(scenario: &Scenario, path: Path<'_>, load: &Leveled<Workload>) -> Cell {
     let (workload, of_load) = load;
     let workload = fitted(workload.clone(), testbed.ip);
     // Only what varies is part of the name; the path and the load's shape always are.
-    let mut names: Vec<String> = further(of_testbed).map(|level| level.name.clone()).collect();
-    names.extend(usual_of_testbed(scenario, testbed));
+    let mut names = usual_of_testbed(scenario, testbed);
     names.extend(further(of_load).map(|level| level.name.clone()));
     names.extend(usual_of_load(scenario, &workload));
     let names = names.join("/");
-    let id = |path: &str, variant: Option<&Variant>, guest: &[Level]| {
+    let id = |path: &str, variant: Option<&Variant>, guest: &[Level], testbed: &[Level]| {
         let guest = guest.iter().map(|level| level.name.as_str());
         let variant = variant.map(|variant| variant.name.as_str());
-        let words = [path].into_iter().chain(guest).chain(variant).chain([names.as_str()]);
-        CellId(words.collect::<Vec<_>>().join("/"))
+        let testbed = further(testbed).map(|level| level.name.as_str());
+        let words = [path].into_iter().chain(guest).chain(variant).chain(testbed);
+        CellId(words.chain([names.as_str()]).collect::<Vec<_>>().join("/"))
     };
     let of_baseline = variant.filter(|_| scenario.varies_testbed());
+    let (_, without_guests) = without_guests(path.testbed);
     let in_lab = nic.filter(|_| testbed.server.is_none());
-    let baseline = in_lab.map(|_| id("baseline", of_baseline, &[]));
+    let baseline = in_lab.map(|_| id("baseline", of_baseline, &[], &without_guests));
     let elsewhere = testbed.server.as_deref().unwrap_or("baseline");
-    let path = nic.map_or(elsewhere, |nic| nic.name());
-    let all = id(path, None, of_guest);
+    let name = nic.map_or(elsewhere, |nic| nic.name());
+    let all = id(name, None, of_guest, of_testbed);
     let levels = [of_guest, of_testbed, of_load];
     Cell {
-        id: id(path, variant, of_guest),
+        id: id(name, variant, of_guest, of_testbed),
         nic,
         testbed: testbed.clone(),
         guest: nic.map(|_| guest.clone()),

@@ -38,6 +38,10 @@ pub struct LayerCounters {
     /// Connection tracking of the node's network namespace; absent where none is loaded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub conntrack: Option<ConntrackCounters>,
+    /// Packets that the access list of a lab (`testbed.firewall_rules`) counted, where there is one in the
+    /// node's network namespace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub access_list: Option<AccessListCounters>,
     /// Time that work stood still for want of something: `/proc/pressure`. Of the whole machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pressure: Option<BTreeMap<String, StallTimes>>,
@@ -158,6 +162,15 @@ pub struct ConntrackCounters {
     pub dropped: u64,
     /// Entries that were given up before their time to make room.
     pub early_dropped: u64,
+}
+
+/// Counters in the chain of an access list, one before its rules and one behind them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct AccessListCounters {
+    /// Packets that came to the first rule.
+    pub entered: u64,
+    /// Packets that no rule has matched.
+    pub passed: u64,
 }
 
 /// How long work stood still (Documentation/accounting/psi.rst), in microseconds since boot.

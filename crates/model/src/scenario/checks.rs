@@ -35,6 +35,7 @@ impl Scenario {
         if self.check_size(&mut check) {
             self.check_factors(&mut check);
             self.check_testbed(&mut check);
+            self.check_topology(&mut check);
             self.check_combinations(&mut check);
             self.check_variants(&mut check);
             self.check_datagrams(&mut check);

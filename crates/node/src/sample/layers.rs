@@ -1,6 +1,7 @@
 //! Counters of every layer that packets pass. They are read twice a trial, so that what they cost
 //! hardly matters, and no file is kept open.
 
+mod access_list;
 mod conntrack;
 mod devices;
 mod interrupts;
@@ -57,6 +58,7 @@ impl Layers {
             qdiscs: noting("layers.qdiscs", qdiscs::read(), absent),
             protocols: noting("layers.protocols", protocols::read(proc), absent),
             conntrack: noting("layers.conntrack", conntrack::read(proc), absent),
+            access_list: access_list::read(),
             pressure: noting("layers.pressure", pressure::read(proc), absent),
             quota: noting("layers.quota", quota::read(proc, Path::new("/sys/fs/cgroup")), absent),
             open_vswitch: self.open_vswitch.as_ref().and_then(|database| {

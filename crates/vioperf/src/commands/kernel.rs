@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
-use vioperf_lab::kernel::{cache, fetch};
+use vioperf_lab::kernel::{Source, cache, fetch};
 use vioperf_model::nic::NicModel;
 
 use crate::exit::Failure;
@@ -11,10 +11,13 @@ use crate::output::Output;
 use crate::{guest_kernel, paths};
 
 /// Puts the distribution's current kernel into the cache; with `if_needed` only where guests have
-/// none that drives every NIC model.
+/// none that drives every NIC model and forwards.
 pub fn fetch(if_needed: bool, output: &Output) -> Result<ExitCode, Failure> {
     let directory = paths::kernel_cache()?;
-    if if_needed && let Ok(found) = guest_kernel::find(None, None, NicModel::all()) {
+    if if_needed
+        && let Ok(found) = guest_kernel::find(None, None, NicModel::all())
+        && (found.source != Source::Cache || guest_kernel::lacks_to_forward(&found).is_none())
+    {
         output.note(format_args!("kernel {} ({}) serves guests", found.release, found.source));
         return Ok(ExitCode::SUCCESS);
     }

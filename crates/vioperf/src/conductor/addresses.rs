@@ -6,11 +6,26 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use vioperf_model::scenario::IpVersion;
 use vioperf_model::workload::Workload;
 
-/// How many leading bits name the network.
-pub fn prefix_length(ip: IpVersion) -> u8 {
-    match ip {
-        IpVersion::Ipv4 => 15,
-        IpVersion::Ipv6 => 64,
+/// How many leading bits name the network: where a router is between the ends, each of the two.
+pub fn prefix_length(ip: IpVersion, is_routed: bool) -> u8 {
+    match (ip, is_routed) {
+        (IpVersion::Ipv4, false) => 15,
+        (IpVersion::Ipv4, true) => 16,
+        (IpVersion::Ipv6, _) => 64,
+    }
+}
+
+/// The same host in the network behind the router.
+pub fn beyond_router(address: IpAddr) -> IpAddr {
+    match address {
+        IpAddr::V4(address) => {
+            let [first, second, high, low] = address.octets();
+            IpAddr::V4(Ipv4Addr::new(first, second | 1, high, low))
+        }
+        IpAddr::V6(address) => {
+            let [a, b, c, subnet, e, f, g, host] = address.segments();
+            IpAddr::V6(Ipv6Addr::new(a, b, c, subnet | 1, e, f, g, host))
+        }
     }
 }
 
@@ -22,6 +37,11 @@ pub fn peer(ip: IpVersion) -> IpAddr {
 /// The near end of a baseline.
 pub fn second(ip: IpVersion) -> IpAddr {
     address(ip, 0, 2)
+}
+
+/// The far end of every load where that is the host itself.
+pub fn host_end(ip: IpVersion) -> IpAddr {
+    address(ip, 0, 3)
 }
 
 /// The guest that was started after so many others. No two in a row have the same, so that no
@@ -36,6 +56,8 @@ pub fn of_guest(ip: IpVersion, number: u16) -> IpAddr {
 pub enum Owner {
     /// The far end's.
     Peer,
+    /// The host's own end's.
+    HostEnd,
     /// The near end's of a baseline.
     Second,
     /// Those of the guest that was started after so many others.
@@ -55,6 +77,7 @@ pub fn further(ip: IpVersion, owner: Owner, workload: &Workload) -> Vec<IpAddr> 
         Owner::Guest(number) => number % GUESTS_APART * MOST_FURTHER,
         Owner::Peer => GUESTS_APART * MOST_FURTHER,
         Owner::Second => (GUESTS_APART + 1) * MOST_FURTHER,
+        Owner::HostEnd => (GUESTS_APART + 2) * MOST_FURTHER,
     };
     let numbers = first..first + wanted.saturating_sub(1).min(MOST_FURTHER);
     let address = |number: u16| match ip {
@@ -86,8 +109,19 @@ mod tests {
     #[test]
     fn guests_in_a_row_have_different_addresses() {
         for ip in [IpVersion::Ipv4, IpVersion::Ipv6] {
-            let mut seen = std::collections::BTreeSet::from([peer(ip), second(ip)]);
+            let mut seen = std::collections::BTreeSet::from([peer(ip), second(ip), host_end(ip)]);
             assert!((0..10_000).all(|number| seen.insert(of_guest(ip, number))));
+        }
+    }
+
+    #[test]
+    fn a_router_has_a_network_on_either_side() {
+        for (ip, beyond) in
+            [(IpVersion::Ipv4, "198.19.0.1"), (IpVersion::Ipv6, "fd76:696f:7066:1::1")]
+        {
+            let (near, far) = (peer(ip), beyond_router(peer(ip)));
+            assert_eq!(far, beyond.parse::<IpAddr>().unwrap());
+            assert!(near != far && beyond_router(far) == far);
         }
     }
 
@@ -99,7 +133,7 @@ mod tests {
             ..Workload::new(WorkloadKind::PacketRate)
         };
         let owners = [0, 1, 2, GUESTS_APART - 1].map(Owner::Guest);
-        let owners = [&owners[..], &[Owner::Peer, Owner::Second]].concat();
+        let owners = [&owners[..], &[Owner::Peer, Owner::Second, Owner::HostEnd]].concat();
         for ip in [IpVersion::Ipv4, IpVersion::Ipv6] {
             let mut all: Vec<IpAddr> =
                 owners.iter().flat_map(|owner| further(ip, *owner, &workload)).collect();

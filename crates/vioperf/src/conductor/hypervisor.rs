@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use vioperf_lab::Lab;
 use vioperf_lab::initramfs::Initramfs;
-use vioperf_lab::kernel::{ALWAYS_NEEDED, GuestKernel, USED_IF_PRESENT};
+use vioperf_lab::kernel::{ALWAYS_NEEDED, GuestKernel, USED_IF_PRESENT, USED_TO_FORWARD};
 use vioperf_lab::qemu::accelerator::{self, Key, Memory};
 use vioperf_lab::qemu::{Accelerator, BootImage, Hypervisor, Qemu, Shape, Snapshot, Verdict};
 use vioperf_model::nic::NicModel;
@@ -40,6 +40,8 @@ pub struct Ingredients {
     pub guest: Guest,
     /// What its kind is called, where there are several.
     pub name: Option<String>,
+    /// Whether a guest of the plan hands packets on.
+    pub forwards: bool,
 }
 
 /// Everything that guests start from.
@@ -128,7 +130,9 @@ pub struct GuestFactory {
     pub snapshot: Option<Snapshot>,
     /// Modules of the drivers.
     pub modules: Vec<String>,
-    /// Their parameters, by module.
+    /// Modules of the kernel by which a guest hands packets on.
+    pub forwarding_modules: Vec<String>,
+    /// Parameters of modules, by module.
     pub driver_options: BTreeMap<String, String>,
     /// How long a guest may take to answer.
     pub ready_timeout: Duration,
@@ -150,7 +154,7 @@ impl GuestFactory {
         output: &Output,
     ) -> Result<Self> {
         let wanted = &ingredients.guest;
-        let (image, modules) = boot_image(ingredients, output)?;
+        let (image, modules, forwarding_modules) = boot_image(ingredients, output)?;
         let shape = shape_of(wanted);
         // Without the user's kernel arguments: what they break is not KVM's fault, and remembered.
         let verdict = choose(ingredients, wanted, &image, shape, interrupt)?;
@@ -164,6 +168,7 @@ impl GuestFactory {
             shape,
             snapshot: None,
             modules,
+            forwarding_modules,
             driver_options: wanted.driver_options.clone(),
             ready_timeout: wanted.ready_timeout.as_duration(),
             verdict,
@@ -220,8 +225,12 @@ impl GuestFactory {
     }
 }
 
-/// Kernel and initramfs in memory, and the names of the drivers' modules.
-fn boot_image(ingredients: &Ingredients, output: &Output) -> Result<(BootImage, Vec<String>)> {
+/// Kernel and initramfs in memory, the names of the drivers' modules, and of those for a guest that
+/// forwards.
+fn boot_image(
+    ingredients: &Ingredients,
+    output: &Output,
+) -> Result<(BootImage, Vec<String>, Vec<String>)> {
     let kernel = &ingredients.kernel;
     let boot = kernel.boot_file(&paths::kernel_cache()?, &mut |line| output.note(line))?;
     let image = fs::read(&boot.path)
@@ -229,12 +238,16 @@ fn boot_image(ingredients: &Ingredients, output: &Output) -> Result<(BootImage, 
     let mut drivers: Vec<&str> = ingredients.models.iter().map(|nic| nic.row().module).collect();
     drivers.dedup();
     let wanted: Vec<&str> = ALWAYS_NEEDED.iter().chain(&drivers).copied().collect();
-    let modules = kernel.module_tree()?.collect(&wanted, USED_IF_PRESENT)?;
+    let to_forward = if ingredients.forwards { USED_TO_FORWARD } else { &[] };
+    let optional = [USED_IF_PRESENT, to_forward].concat();
+    let modules = kernel.module_tree()?.collect(&wanted, &optional)?;
+    let is_taken = |name: &&&str| modules.wanted().any(|(taken, _)| taken == **name);
+    let to_forward = to_forward.iter().filter(is_taken).map(|name| (*name).to_owned()).collect();
     let mut initramfs = Vec::new();
     Initramfs { agent: AGENT, modules: &modules }
         .write(&mut initramfs)
         .and_then(|()| BootImage::new(&image, &initramfs))
-        .map(|image| (image, drivers.into_iter().map(str::to_owned).collect()))
+        .map(|image| (image, drivers.into_iter().map(str::to_owned).collect(), to_forward))
         .map_err(|error: io::Error| {
             anyhow::anyhow!("cannot hold the guest's kernel in memory: {error}")
         })

@@ -4,10 +4,13 @@
 use std::time::Duration;
 
 use anyhow::Result;
+use nix::unistd::Pid;
+use vioperf_lab::GuestPart;
 use vioperf_lab::sandbox::Sandbox;
+use vioperf_model::nic::NicModel;
 use vioperf_model::plan::Cell;
 use vioperf_model::record::{CoreSpeed, GuestOrigin, GuestSetup, SearchRecord};
-use vioperf_model::scenario::Reuse;
+use vioperf_model::scenario::{Neighbour, Reuse};
 use vioperf_model::units::Ratio;
 use vioperf_model::wire::WatchedProcess;
 use vioperf_model::workload::{Workload, WorkloadKind};
@@ -21,8 +24,8 @@ use super::placement::Placements;
 use super::schedule::{Attempt, AttemptEnd, Stage};
 use super::search;
 use super::standing::{Standing, bring_up};
-use super::standing_guest::StandingGuest;
-use super::trial::{self, Measured, Nodes};
+use super::standing_guest::{StandingGuest, beside};
+use super::trial::{self, Beside, Measured, Nodes};
 use crate::interrupt::{Interrupt, Urgency};
 use crate::output::Output;
 
@@ -71,7 +74,7 @@ impl Stage for LabStage<'_> {
                 bring_up(self.sandbox, cell, placement, self.interrupt)?
             }
         };
-        let setup = match self.make_guest_ready(&mut standing, cell) {
+        let setup = match self.make_guests_ready(&mut standing, cell) {
             Ok(setup) => setup,
             Err(failed) => return Ok(void(failed, None, true)),
         };
@@ -108,6 +111,12 @@ impl Stage for LabStage<'_> {
                     }
                     failed.console_tail = standing_guest.guest.console_tail();
                 }
+                for StandingGuest { endpoint, guest, .. } in &mut standing.others {
+                    if let Some(fault) = guest.fault() {
+                        failed.reason = format!("{}: {fault} ({})", endpoint.place, failed.reason);
+                        failed.console_tail = guest.console_tail();
+                    }
+                }
                 Ok(void(failed, setup, false))
             }
         }
@@ -125,30 +134,57 @@ fn void(failed: Failed, guest: Option<GuestSetup>, never_ready: bool) -> Attempt
     Attempt { end, guest, core_speed, timeline: None, parties: Vec::new(), search: None }
 }
 
-/// The nodes of the cell's path.
+/// The nodes of the cell's path, and of what is beside it.
 fn nodes<'a>(standing: &'a mut Standing, cell: &Cell, is_emulated: bool) -> Nodes<'a> {
-    let peer_pid = standing.lab.peer.process.pid().as_raw();
-    let watched = |label: &str, pid: i32| WatchedProcess { label: label.to_owned(), pid };
-    let mut processes = vec![watched("peer", peer_pid)];
-    let of_switch = standing.lab.switch_processes();
-    processes.extend(of_switch.iter().map(|(label, pid)| watched(label, pid.as_raw())));
-    let open_vswitch = standing.lab.switch_database();
+    let Standing { guest, others, peer, second, host_end, host, lab, .. } = standing;
+    let watched = |label: &str, pid: Pid| WatchedProcess { label: label.into(), pid: pid.as_raw() };
+    let mut processes = Vec::new();
+    let of_switch = lab.switch_processes();
+    processes.extend(of_switch.iter().map(|(label, pid)| watched(label, *pid)));
+    let open_vswitch = lab.switch_database();
     let mut watched_guest = None;
-    let near = match &mut standing.guest {
-        Some(StandingGuest { endpoint, guest, .. }) if !cell.is_baseline() => {
-            processes.push(watched("qemu", guest.qemu_pid().as_raw()));
-            let serving = guest.processes();
-            processes.extend(serving.iter().map(|(label, pid)| watched(label, pid.as_raw())));
+    let is_baseline = cell.is_baseline();
+    let near = match guest {
+        Some(StandingGuest { endpoint, guest, .. }) if !is_baseline => {
+            processes.push(watched("qemu", guest.qemu_pid()));
+            processes.extend(guest.processes().iter().map(|(label, pid)| watched(label, *pid)));
             watched_guest = Some(WatchedGuest { guest, is_emulated });
             endpoint
         }
         _ => {
-            processes.push(watched("second", standing.lab.second.process.pid().as_raw()));
-            &mut standing.second
+            processes.push(watched("second", lab.second.process.pid()));
+            second
         }
     };
-    let (peer, host) = (&mut standing.peer, &mut standing.host);
-    Nodes { peer, near, host, burn: None, processes, open_vswitch, guest: watched_guest }
+    let mut far_guest = None;
+    let mut beside = Vec::new();
+    for StandingGuest { part, endpoint, guest, .. } in others.iter_mut().filter(|_| !is_baseline) {
+        let label = match part {
+            GuestPart::UnderTest => continue,
+            GuestPart::FarEnd => "qemu-far",
+            GuestPart::Forwarder => "qemu-forwarder",
+            GuestPart::Neighbour => "qemu-neighbour",
+        };
+        processes.push(watched(label, guest.qemu_pid()));
+        if *part == GuestPart::FarEnd {
+            far_guest = Some(endpoint);
+            continue;
+        }
+        let is_busy = *part == GuestPart::Neighbour && cell.testbed.neighbour == Neighbour::Busy;
+        beside.push(Beside { endpoint, is_busy });
+    }
+    let far = match (far_guest, host_end) {
+        (Some(far), _) => far,
+        (None, Some(host_end)) => {
+            processes.extend(lab.host_end.iter().map(|end| watched("host-end", end.process.pid())));
+            host_end
+        }
+        (None, None) => {
+            processes.push(watched("peer", lab.peer.process.pid()));
+            peer
+        }
+    };
+    Nodes { far, near, beside, host, burn: None, processes, open_vswitch, guest: watched_guest }
 }
 
 impl LabStage<'_> {
@@ -177,28 +213,65 @@ impl LabStage<'_> {
         Ok((measured, Some(record)))
     }
 
-    /// Sees to it that the guest which stands is the one that the cell needs, and no other.
-    fn make_guest_ready(
+    /// Sees to it that the guests which stand are those that the cell needs, and no other.
+    fn make_guests_ready(
         &mut self,
         standing: &mut Standing,
         cell: &Cell,
     ) -> Result<Option<GuestSetup>, Failed> {
-        let serves = |standing: &StandingGuest| standing.built_for.shares_testbed_with(cell);
-        let standing_guest = standing.guest.as_ref().filter(|guest| serves(guest));
-        if let Some(guest) = standing_guest.filter(|_| self.reuse.keeps_groups()) {
-            return Ok(Some(guest.reused()));
-        }
+        let serves = |guest: &StandingGuest| guest.serves(GuestPart::UnderTest, cell);
+        let is_kept = self.reuse.keeps_groups() && standing.guest.as_ref().is_some_and(serves);
         // A guest that idles would still take its share of the host.
-        standing.dismiss_guest(self.reuse)?;
+        if !is_kept {
+            standing.dismiss_guest(self.reuse)?;
+        }
+        standing.dismiss_others(cell, self.reuse)?;
         let Some(model) = cell.nic else { return Ok(None) };
-        if let Some(index) = standing.resting.iter().position(serves) {
-            return Ok(Some(standing.wake_guest(index)?));
+        for part in beside(cell) {
+            if standing.other(part).is_some() {
+                continue;
+            }
+            let guest = match standing.wake(part, cell)? {
+                Some(woken) => woken,
+                None => self.start(standing, model, cell, part)?.0,
+            };
+            standing.others.push(guest);
+            if part == GuestPart::Forwarder {
+                standing.route_far_ends(cell)?;
+            }
+        }
+        let mut setup = match standing.guest.take().filter(|_| is_kept) {
+            Some(guest) => standing.guest.insert(guest).reused(),
+            None => match standing.wake(GuestPart::UnderTest, cell)? {
+                Some(woken) => standing.guest.insert(woken).reused(),
+                None => {
+                    let (guest, setup) = self.start(standing, model, cell, GuestPart::UnderTest)?;
+                    standing.guest = Some(guest);
+                    setup
+                }
+            },
+        };
+        setup.others = standing.others.iter().map(StandingGuest::as_other).collect();
+        Ok(Some(setup))
+    }
+
+    /// Starts a guest where there is memory for it, or is again when others that rest have gone.
+    fn start(
+        &mut self,
+        standing: &mut Standing,
+        model: NicModel,
+        cell: &Cell,
+        part: GuestPart,
+    ) -> Result<(StandingGuest, GuestSetup), Failed> {
+        if part == GuestPart::Forwarder {
+            // They know the way by the one before.
+            standing.resting.clear();
+            standing.others.clear();
+            standing.guest = None;
         }
         if let Some(order) = self.supply.of(cell) {
             standing.make_room_for(order.factory.shape.memory_mib);
         }
-        let (guest, setup) = self.start_guest(&mut standing.lab, model, cell)?;
-        standing.guest = Some(guest);
-        Ok(Some(setup))
+        self.start_guest(standing, model, cell, part)
     }
 }

@@ -11,8 +11,8 @@ use vioperf_model::record::ClockRelation;
 use vioperf_model::sample::{InterfaceFacts, NodeReport, Sample};
 use vioperf_model::units::TimeSpan;
 use vioperf_model::wire::{
-    self, Impairment, InterfaceConfig, InterfaceSelector, NodeIdentity, PROTOCOL_VERSION, Prepare,
-    Request, Response, WireError,
+    self, ForwardingConfig, ForwardingFacts, Impairment, InterfaceConfig, InterfaceSelector,
+    NodeIdentity, PROTOCOL_VERSION, Prepare, Request, Response, WireError,
 };
 
 use super::channel::{Channel, Patience, is_interrupt};
@@ -193,6 +193,21 @@ impl NodeLink {
         match self.ask(&request, "impair", PROMPT)? {
             Response::Impaired { dropped } => Ok(dropped),
             _ => Err(self.out_of_turn("impair")),
+        }
+    }
+
+    /// Makes the node's machine hand packets on; what it then really does.
+    ///
+    /// # Errors
+    /// When the node cannot, or is no guest.
+    pub fn forward(
+        &mut self,
+        config: ForwardingConfig,
+        timeout: Duration,
+    ) -> Result<ForwardingFacts, NodeError> {
+        match self.ask(&Request::Forward(config), "forward", timeout)? {
+            Response::Forwarding(facts) => Ok(facts),
+            _ => Err(self.out_of_turn("forward")),
         }
     }
 

@@ -11,17 +11,17 @@ use vioperf_lab::namespace::ProcessCommand;
 use vioperf_lab::preflight::has_memory_for_guest;
 use vioperf_lab::sandbox::Sandbox;
 use vioperf_lab::switch::NearEnd;
-use vioperf_lab::{ENDPOINT_INTERFACE, Lab, LabSpec};
+use vioperf_lab::{ENDPOINT_INTERFACE, GuestPart, Lab, LabSpec};
 use vioperf_model::plan::Cell;
-use vioperf_model::record::{CorePlacement, GuestSetup, Place};
-use vioperf_model::scenario::Reuse;
+use vioperf_model::record::{CorePlacement, Place};
+use vioperf_model::scenario::{Chain, Reuse};
 use vioperf_model::units::TimeSpan;
-use vioperf_model::wire::{Impairment, InterfaceConfig, InterfaceSelector};
+use vioperf_model::wire::{Impairment, InterfaceConfig, InterfaceSelector, Route};
 
 use super::addresses::{self, Owner};
 use super::failed::Failed;
 use super::node_link::{NodeLink, time_span};
-use super::standing_guest::{StandingGuest, tap_queues, unix_ns};
+use super::standing_guest::{StandingGuest, beside, prefix_length, route, tap_queues, unix_ns};
 use super::trial::Endpoint;
 use crate::interrupt::{Interrupt, Urgency};
 
@@ -34,10 +34,14 @@ const LINK_COMES: Duration = Duration::from_secs(30);
 /// A lab and its nodes. The guest's fields come first: they are dropped first.
 pub struct Standing {
     pub(super) guest: Option<StandingGuest>,
+    /// The other guests of the cell.
+    pub(super) others: Vec<StandingGuest>,
     /// Guests that are paused until their cells come again, the longest at rest first.
     pub(super) resting: Vec<StandingGuest>,
     pub(super) peer: Endpoint,
     pub(super) second: Endpoint,
+    /// The far end where that is the host itself.
+    pub(super) host_end: Option<Endpoint>,
     pub(super) host: NodeLink,
     pub(super) lab: Lab,
     /// What it was built for.
@@ -69,37 +73,60 @@ pub fn bring_up(
         interface: cell.testbed.interface.clone(),
         near: near_end(cell),
         mtu: cell.testbed.mtu,
+        topology: cell.testbed.topology(),
+        ip: cell.testbed.ip,
         rate: cell.testbed.rate,
         placement: placement.cloned(),
         peer: node(),
         second: node(),
+        host_end: node(),
         observer: node(),
     };
     let lab = Lab::bring_up(sandbox, &spec).context("cannot bring the lab up")?;
     let host = NodeLink::greet("host", duplicate(&lab.observer.channel)?, NODE_START, interrupt)?;
-    let endpoint = |place: Place, channel: &UnixStream, address: IpAddr, owner: Owner| {
+    let endpoint = |place: Place, channel: &UnixStream, (name, address): (&str, IpAddr), owner| {
         let mut link =
             NodeLink::greet(&place.to_string(), duplicate(channel)?, NODE_START, interrupt)?;
         link.set_patience(Urgency::AfterTrial);
         let further_addresses = addresses::further(cell.testbed.ip, owner, &cell.workload);
-        let interface = link.configure(InterfaceConfig {
-            interface: InterfaceSelector::Name(ENDPOINT_INTERFACE.to_owned()),
-            address,
-            further_addresses: further_addresses.clone(),
-            prefix_length: addresses::prefix_length(cell.testbed.ip),
-            mtu: cell.testbed.mtu,
-            settings: cell.testbed.peer.clone(),
-            ports: None,
-            timeout: time_span(LINK_COMES),
-        })?;
         let addresses = [vec![address], further_addresses].concat();
+        let interface = link.configure(config_of(cell, name, &addresses, Vec::new()))?;
         Ok::<_, anyhow::Error>(Endpoint { place, link, addresses, interface, greets: false })
     };
-    let (peer, second) = (addresses::peer(cell.testbed.ip), addresses::second(cell.testbed.ip));
+    let far = |address| match cell.testbed.chain {
+        Chain::Router => addresses::beyond_router(address),
+        Chain::None | Chain::Bridge => address,
+    };
+    let peer = (ENDPOINT_INTERFACE, far(addresses::peer(cell.testbed.ip)));
     let peer = endpoint(Place::Peer, &lab.peer.channel, peer, Owner::Peer)?;
+    let second = (ENDPOINT_INTERFACE, addresses::second(cell.testbed.ip));
     let second = endpoint(Place::Second, &lab.second.channel, second, Owner::Second)?;
-    let resting = Vec::new();
-    Ok(Standing { guest: None, resting, peer, second, host, lab, built_for: cell.clone() })
+    let host_end = lab.host_end.as_ref().map(|end| {
+        let address = (end.interface, far(addresses::host_end(cell.testbed.ip)));
+        endpoint(Place::HostEnd, &end.channel, address, Owner::HostEnd)
+    });
+    let host_end = host_end.transpose()?;
+    let (others, resting, built_for) = (Vec::new(), Vec::new(), cell.clone());
+    Ok(Standing { guest: None, others, resting, peer, second, host_end, host, lab, built_for })
+}
+
+/// What an end in a process of the host is told of its interface.
+fn config_of(cell: &Cell, name: &str, addresses: &[IpAddr], routes: Vec<Route>) -> InterfaceConfig {
+    let (address, further_addresses) = match addresses {
+        [address, further @ ..] => (*address, further.to_vec()),
+        [] => (addresses::peer(cell.testbed.ip), Vec::new()),
+    };
+    InterfaceConfig {
+        interface: InterfaceSelector::Name(name.to_owned()),
+        address,
+        further_addresses,
+        routes,
+        prefix_length: prefix_length(cell),
+        mtu: cell.testbed.mtu,
+        settings: cell.testbed.peer.clone(),
+        ports: None,
+        timeout: time_span(LINK_COMES),
+    }
 }
 
 impl Standing {
@@ -109,21 +136,64 @@ impl Standing {
             && self.lab.serves(near_end(cell))
     }
 
-    /// Lets the guest go, or rest until its cells come again.
+    /// The guest beside the one under test that has that part.
+    pub(super) fn other(&self, part: GuestPart) -> Option<&StandingGuest> {
+        self.others.iter().find(|guest| guest.part == part)
+    }
+
+    /// Lets the guest under test go, or rest until its cells come again.
     pub(super) fn dismiss_guest(&mut self, reuse: Reuse) -> Result<(), Failed> {
-        let may_rest = reuse == Reuse::Run && self.lab.has_room_for_resting();
-        let Some(mut dismissed) = self.guest.take().filter(|_| may_rest) else { return Ok(()) };
-        self.lab.rest_guest(&mut dismissed.guest)?;
-        self.resting.push(dismissed);
+        self.guest.take().map_or(Ok(()), |guest| self.dismiss(guest, reuse))
+    }
+
+    /// The same of the others, but for those that a cell wants.
+    pub(super) fn dismiss_others(&mut self, cell: &Cell, reuse: Reuse) -> Result<(), Failed> {
+        let wanted = beside(cell);
+        let serves = |guest: &StandingGuest| {
+            reuse.keeps_groups() && wanted.iter().any(|part| guest.serves(*part, cell))
+        };
+        let (kept, dismissed): (Vec<_>, Vec<_>) = self.others.drain(..).partition(serves);
+        self.others = kept;
+        dismissed.into_iter().try_for_each(|guest| self.dismiss(guest, reuse))
+    }
+
+    fn dismiss(&mut self, mut guest: StandingGuest, reuse: Reuse) -> Result<(), Failed> {
+        if reuse == Reuse::Run && self.lab.has_room_for_resting() {
+            self.lab.rest_guest(&mut guest.guest)?;
+            self.resting.push(guest);
+        }
         Ok(())
     }
 
-    pub(super) fn wake_guest(&mut self, index: usize) -> Result<GuestSetup, Failed> {
+    /// Wakes the guest that rests and can have that part in a cell, if there is one.
+    pub(super) fn wake(
+        &mut self,
+        part: GuestPart,
+        cell: &Cell,
+    ) -> Result<Option<StandingGuest>, Failed> {
+        let Some(index) = self.resting.iter().position(|guest| guest.serves(part, cell)) else {
+            return Ok(None);
+        };
         let mut woken = self.resting.remove(index);
         self.lab.wake_guest(&mut woken.guest)?;
         let set = woken.endpoint.link.set_wall_clock(unix_ns());
         set.map_err(|error| Failed::of_node(&error))?;
-        Ok(self.guest.insert(woken).reused())
+        Ok(Some(woken))
+    }
+
+    /// Tells the far ends in processes of the host the way by a router that has just come.
+    pub(super) fn route_far_ends(&mut self, cell: &Cell) -> Result<(), Failed> {
+        let gateway = self.other(GuestPart::Forwarder).and_then(|router| router.gateway(true));
+        let routes = route(cell, false, gateway);
+        if routes.is_empty() {
+            return Ok(());
+        }
+        for end in [Some(&mut self.peer), self.host_end.as_mut()].into_iter().flatten() {
+            let config = config_of(cell, &end.interface.name, &end.addresses, routes.clone());
+            let told = end.link.configure(config);
+            end.interface = told.map_err(|error| Failed::of_node(&error))?;
+        }
+        Ok(())
     }
 
     /// Ends guests that rest, until there is memory for one more.

@@ -1,20 +1,25 @@
 //! A guest from its start to the moment that its NIC is ready.
 
+use std::net::IpAddr;
 use std::time::{Instant, SystemTime};
 
-use vioperf_lab::Lab;
 use vioperf_lab::qemu::{Guest, GuestSource, NicSpec};
+use vioperf_lab::{GuestPart, GuestSpec};
 use vioperf_model::nic::{NicModel, Queues};
 use vioperf_model::plan::Cell;
-use vioperf_model::record::{GuestOrigin, GuestSetup, Place};
+use vioperf_model::record::{GuestOrigin, GuestSetup, OtherGuest, Place};
 use vioperf_model::sample::InterfaceFacts;
-use vioperf_model::wire::{InterfaceConfig, InterfaceSelector};
+use vioperf_model::scenario::{Chain, FarEnd, Neighbour, Topology};
+use vioperf_model::wire::{
+    ForwardingConfig, ForwardingFacts, ForwardingWay, InterfaceConfig, InterfaceSelector, Route,
+};
 
 use super::addresses::{self, Owner};
 use super::failed::Failed;
 use super::hypervisor::milliseconds;
 use super::lab_stage::LabStage;
 use super::node_link::{NodeError, NodeLink, time_span};
+use super::standing::Standing;
 use super::trial::Endpoint;
 use crate::interrupt::Urgency;
 
@@ -27,34 +32,105 @@ pub(super) fn tap_queues(cell: &Cell) -> u16 {
 
 /// A guest that serves, or rests.
 pub(super) struct StandingGuest {
+    pub(super) part: GuestPart,
     pub(super) endpoint: Endpoint,
     pub(super) guest: Guest,
     /// The cell that it was started for.
     pub(super) built_for: Cell,
+    /// Of one that hands packets on: what it told of that.
+    forwarding: Option<ForwardingFacts>,
 }
 
 impl StandingGuest {
     pub(super) fn reused(&self) -> GuestSetup {
         let port = self.guest.port().map(str::to_owned);
-        GuestSetup { origin: GuestOrigin::Reused, ready_ms: None, path: None, port }
+        let others = Vec::new();
+        GuestSetup { origin: GuestOrigin::Reused, ready_ms: None, path: None, port, others }
+    }
+
+    /// As it stands in the record beside the guest under test.
+    pub(super) fn as_other(&self) -> OtherGuest {
+        OtherGuest {
+            place: self.endpoint.place,
+            path: Some(self.guest.path()),
+            port: self.guest.port().map(str::to_owned),
+            far_port: self.guest.port_of(1).map(str::to_owned),
+            forwarding: self.forwarding,
+        }
+    }
+
+    /// Whether it can have that part in a cell's lab, which stands.
+    pub(super) fn serves(&self, part: GuestPart, cell: &Cell) -> bool {
+        let of =
+            |cell: &Cell| (cell.nic, cell.guest.clone(), cell.variant_name().map(str::to_owned));
+        self.part == part
+            && match part {
+                GuestPart::UnderTest => self.built_for.shares_testbed_with(cell),
+                // Whether a neighbour is busy is told trial by trial.
+                _ => self.built_for.shares_lab_with(cell) && of(&self.built_for) == of(cell),
+            }
+    }
+
+    /// Its address on that side of a router.
+    pub(super) fn gateway(&self, is_far: bool) -> Option<IpAddr> {
+        self.endpoint.addresses.get(usize::from(is_far)).copied()
     }
 }
 
+/// Where a guest of that part is.
+fn place_of(part: GuestPart) -> Place {
+    match part {
+        GuestPart::UnderTest => Place::Guest,
+        GuestPart::FarEnd => Place::FarGuest,
+        GuestPart::Forwarder => Place::Forwarder,
+        GuestPart::Neighbour => Place::Neighbour,
+    }
+}
+
+/// The guests of a cell beside the one under test, in the order in which they are made ready.
+pub(super) fn beside(cell: &Cell) -> Vec<GuestPart> {
+    let Topology { far_end, chain, neighbour, .. } = cell.testbed.topology();
+    let wanted = [
+        (chain != Chain::None, GuestPart::Forwarder),
+        (far_end == FarEnd::Guest, GuestPart::FarEnd),
+        (neighbour != Neighbour::None, GuestPart::Neighbour),
+    ];
+    let is_there = !cell.is_baseline();
+    wanted.into_iter().filter(|(is_wanted, _)| is_there && *is_wanted).map(|it| it.1).collect()
+}
+
+/// How the ends of a cell's path reach the network beyond its router.
+pub(super) fn route(cell: &Cell, to_far: bool, gateway: Option<IpAddr>) -> Vec<Route> {
+    let (Chain::Router, Some(gateway)) = (cell.testbed.chain, gateway) else { return Vec::new() };
+    let near = addresses::second(cell.testbed.ip);
+    let network = if to_far { addresses::beyond_router(near) } else { near };
+    vec![Route { network, prefix_length: prefix_length(cell), gateway }]
+}
+
+/// Length of the prefix of a cell's networks.
+pub(super) fn prefix_length(cell: &Cell) -> u8 {
+    addresses::prefix_length(cell.testbed.ip, cell.testbed.chain == Chain::Router)
+}
+
+/// A NIC as the lab makes it, and what its guest is told of it.
+struct Nic {
+    spec: NicSpec,
+    routes: Vec<Route>,
+}
+
 impl LabStage<'_> {
+    /// Starts a guest for that part in a cell; `router` is the guest that forwards, if one stands.
     pub(super) fn start_guest(
         &mut self,
-        lab: &mut Lab,
+        standing: &mut Standing,
         model: NicModel,
         cell: &Cell,
+        part: GuestPart,
     ) -> Result<(StandingGuest, GuestSetup), Failed> {
-        let mtu = cell.testbed.mtu;
-        let order = self.supply.of(cell).ok_or_else(|| Failed {
-            reason: "the plan said that it needs no guest".into(),
-            console_tail: Vec::new(),
-            interrupted: false,
-        })?;
-        let factory = &order.factory;
         let started = Instant::now();
+        let nics = self.nics(standing, model, cell, part)?;
+        let order = self.supply.of(cell).ok_or_else(no_guest)?;
+        let factory = &order.factory;
         let (source, origin) = match &factory.snapshot {
             Some(snapshot) => (GuestSource::Snapshot(snapshot), GuestOrigin::Restored),
             None => {
@@ -63,66 +139,140 @@ impl LabStage<'_> {
                 (GuestSource::FreshBoot { hypervisor, image, shape }, GuestOrigin::Booted)
             }
         };
-        let options = order.guest.device_options.clone();
-        let number = self.guests_started;
-        let address = addresses::of_guest(cell.testbed.ip, number);
-        let further_addresses =
-            addresses::further(cell.testbed.ip, Owner::Guest(number), &cell.workload);
-        self.guests_started = self.guests_started.wrapping_add(1);
-        let nic = NicSpec {
-            model,
-            addresses: [vec![address], further_addresses.clone()].concat(),
-            prefix_length: addresses::prefix_length(cell.testbed.ip),
-            queues: tap_queues(cell),
-            vhost: order.guest.vhost,
-            options,
-        };
-        let mut guest = lab.start_guest(self.sandbox, source, &nic)?;
+        let [first, further @ ..] = nics.as_slice() else { return Err(no_guest()) };
+        let far_nic = further.first().map(|nic| &nic.spec);
+        let spec = GuestSpec { part, nic: &first.spec, far_nic };
+        let mut guest = standing.lab.start_guest(self.sandbox, source, spec)?;
         let timeout = factory.ready_timeout;
-        let config = InterfaceConfig {
-            interface: InterfaceSelector::Mac(guest.mac().to_string()),
-            address,
-            further_addresses: further_addresses.clone(),
-            prefix_length: addresses::prefix_length(cell.testbed.ip),
-            mtu,
-            settings: order.guest.interface_settings(),
-            ports: guest.ports().map(|ports| (*ports.start(), *ports.end())),
-            timeout: time_span(timeout),
-        };
+        let configs: Vec<InterfaceConfig> = guest
+            .macs()
+            .zip(&nics)
+            .map(|(mac, nic)| InterfaceConfig {
+                interface: InterfaceSelector::Mac(mac.to_string()),
+                address: nic.spec.addresses[0],
+                further_addresses: nic.spec.addresses[1..].to_vec(),
+                routes: nic.routes.clone(),
+                prefix_length: nic.spec.prefix_length,
+                mtu: cell.testbed.mtu,
+                settings: order.guest.interface_settings(),
+                ports: guest.ports().map(|ports| (*ports.start(), *ports.end())),
+                timeout: time_span(timeout),
+            })
+            .collect();
         let driver_options = factory.driver_options.clone();
-        let modules = match origin {
+        let mut modules = match origin {
             // The snapshot has its drivers.
             GuestOrigin::Restored | GuestOrigin::Reused => Vec::new(),
             GuestOrigin::Booted => factory.modules.clone(),
         };
-        let interrupt = self.interrupt;
-        let (link, interface) = guest
+        let forwarding = forwarding_of(cell, part, &configs);
+        if forwarding.is_some() {
+            modules.extend(factory.forwarding_modules.clone());
+        }
+        let (interrupt, place) = (self.interrupt, place_of(part));
+        let (link, interfaces, forwarding) = guest
             .answer_within("get the guest's NIC ready", 2 * timeout, |channel| {
-                let mut link = NodeLink::greet("guest", channel, timeout, interrupt)?;
+                let mut link = NodeLink::greet(&place.to_string(), channel, timeout, interrupt)?;
                 link.set_wall_clock(unix_ns())?;
                 if !modules.is_empty() {
                     link.load_modules(modules, driver_options, timeout)?;
                 }
-                let facts = link.configure(config)?;
-                Ok::<_, NodeError>((link, facts))
+                let configured = configs.into_iter().map(|config| link.configure(config));
+                let facts: Vec<InterfaceFacts> = configured.collect::<Result<_, _>>()?;
+                let forwarding = forwarding.map(|config| link.forward(config, timeout));
+                Ok::<_, NodeError>((link, facts, forwarding.transpose()?))
             })
             .map_err(|error| {
                 // The lab tells faults in words only; whether it was the user's wish, we know.
                 let interrupted = interrupt.urgency() > Urgency::None;
                 Failed { interrupted, ..Failed::of_guest(*error) }
             })?;
-        if let Some(reason) = contradiction(model, mtu, &interface) {
+        let mut contradictions =
+            interfaces.iter().filter_map(|facts| contradiction(model, cell.testbed.mtu, facts));
+        if let Some(reason) = contradictions.next() {
             let console_tail = guest.console_tail();
             return Err(Failed { reason, console_tail, interrupted: false });
         }
         let ready_ms = Some(milliseconds(started.elapsed()));
         let (path, port) = (Some(guest.path()), guest.port().map(str::to_owned));
-        let setup = GuestSetup { origin, ready_ms, path, port };
-        let (place, addresses) = (Place::Guest, nic.addresses);
+        let setup = GuestSetup { origin, ready_ms, path, port, others: Vec::new() };
+        // Of one that forwards, one on either side.
+        let addresses = match part {
+            GuestPart::Forwarder => nics.iter().map(|nic| nic.spec.addresses[0]).collect(),
+            _ => first.spec.addresses.clone(),
+        };
         let greets = guest.ports().is_some();
+        let interface = interfaces.into_iter().next().unwrap_or_default();
         let endpoint = Endpoint { place, link, addresses, interface, greets };
-        Ok((StandingGuest { endpoint, guest, built_for: cell.clone() }, setup))
+        let built_for = cell.clone();
+        Ok((StandingGuest { part, endpoint, guest, built_for, forwarding }, setup))
     }
+
+    /// The NICs of a guest that is to be started, the one on the near side first.
+    fn nics(
+        &mut self,
+        standing: &Standing,
+        model: NicModel,
+        cell: &Cell,
+        part: GuestPart,
+    ) -> Result<Vec<Nic>, Failed> {
+        let order = self.supply.of(cell).ok_or_else(no_guest)?;
+        let router = |is_far| standing.other(GuestPart::Forwarder)?.gateway(is_far);
+        let number = self.guests_started;
+        self.guests_started = self.guests_started.wrapping_add(1);
+        let own = addresses::of_guest(cell.testbed.ip, number);
+        let beyond = match cell.testbed.chain {
+            Chain::Router => addresses::beyond_router(own),
+            Chain::None | Chain::Bridge => own,
+        };
+        let further = addresses::further(cell.testbed.ip, Owner::Guest(number), &cell.workload);
+        let nic = |addresses: Vec<IpAddr>, routes| Nic {
+            spec: NicSpec {
+                model,
+                addresses,
+                prefix_length: prefix_length(cell),
+                queues: tap_queues(cell),
+                vhost: order.guest.vhost,
+                options: order.guest.device_options.clone(),
+            },
+            routes,
+        };
+        Ok(match part {
+            GuestPart::UnderTest => {
+                vec![nic([vec![own], further].concat(), route(cell, true, router(false)))]
+            }
+            GuestPart::FarEnd => {
+                vec![nic([vec![beyond], further].concat(), route(cell, false, router(true)))]
+            }
+            GuestPart::Forwarder => vec![nic(vec![own], vec![]), nic(vec![beyond], vec![])],
+            GuestPart::Neighbour => vec![nic(vec![own], vec![])],
+        })
+    }
+}
+
+fn no_guest() -> Failed {
+    let reason = "the plan said that it needs no guest".to_owned();
+    Failed { reason, console_tail: Vec::new(), interrupted: false }
+}
+
+/// What a guest that hands packets on is told of it.
+fn forwarding_of(
+    cell: &Cell,
+    part: GuestPart,
+    configs: &[InterfaceConfig],
+) -> Option<ForwardingConfig> {
+    let [near, far] = configs else { return None };
+    let way = match cell.testbed.chain {
+        Chain::None => return None,
+        Chain::Bridge => ForwardingWay::Bridge,
+        Chain::Router => ForwardingWay::Router,
+    };
+    (part == GuestPart::Forwarder).then(|| ForwardingConfig {
+        way,
+        interfaces: [near.interface.clone(), far.interface.clone()],
+        ip: cell.testbed.ip,
+        firewall_rules: cell.testbed.topology().rules_of_forwarder(),
+    })
 }
 
 /// What the guest really has, against what was asked for: a number for another driver would be

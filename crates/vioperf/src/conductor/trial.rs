@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use vioperf_model::record::{ClockRelation, Leg, Party, Place, Purpose, Timeline};
 use vioperf_model::sample::{InterfaceFacts, NodeReport};
 use vioperf_model::units::{Ratio, TimeSpan};
-use vioperf_model::wire::{Prepare, Role, Spread, WatchedProcess};
+use vioperf_model::wire::{MAX_BURNERS, Prepare, Role, Spread, WatchedProcess};
 use vioperf_model::workload::{Direction, Workload};
 
 use super::kvm::{self, WatchedGuest};
@@ -36,7 +36,7 @@ pub struct Endpoint {
 impl Endpoint {
     fn side(&mut self) -> Side<'_> {
         // What runs on the host the observer counts.
-        let counts_hardware = self.place == Place::Guest;
+        let counts_hardware = self.place.is_in_guest();
         let (addresses, greets) = (self.addresses.clone(), self.greets);
         Side { counts_hardware, addresses, greets, ..Side::of(&mut self.link) }
     }
@@ -45,10 +45,12 @@ impl Endpoint {
 /// The nodes of one testbed.
 #[derive(Debug)]
 pub struct Nodes<'a> {
-    /// The end that every cell shares.
-    pub peer: &'a mut Endpoint,
+    /// The far end.
+    pub far: &'a mut Endpoint,
     /// The other end: the guest, or the second namespace of a baseline.
     pub near: &'a mut Endpoint,
+    /// Guests that are no end of it.
+    pub beside: Vec<Beside<'a>>,
     /// The host's observer.
     pub host: &'a mut NodeLink,
     /// Part of a core that the near end burns meanwhile, to check readings by.
@@ -60,6 +62,32 @@ pub struct Nodes<'a> {
     /// The guest, where there is one.
     pub guest: Option<WatchedGuest<'a>>,
 }
+
+/// A guest that is no end of the path: it observes itself.
+#[derive(Debug)]
+pub struct Beside<'a> {
+    /// Its node and its interface.
+    pub endpoint: &'a mut Endpoint,
+    /// Whether it burns all its virtual CPUs meanwhile.
+    pub is_busy: bool,
+}
+
+impl Beside<'_> {
+    /// Makes it ready to observe, and to burn.
+    fn prepare(&mut self, workload: &Workload, interval: TimeSpan) -> Result<(), NodeError> {
+        let link = &mut self.endpoint.link;
+        let cores = u16::try_from(link.identity().cores).unwrap_or(MAX_BURNERS).min(MAX_BURNERS);
+        let observes = part(Role::Observer, workload, interval, Vec::new());
+        let (burn, burn_threads) = match self.is_busy {
+            true => (Some(WHOLE_CORE), Some(cores)),
+            false => (None, None),
+        };
+        link.prepare(Prepare { burn, burn_threads, counts_hardware: true, ..observes }).map(drop)
+    }
+}
+
+/// Every moment of a core.
+const WHOLE_CORE: Ratio = Ratio::from_ppm(1_000_000);
 
 /// What a trial gave.
 #[derive(Debug)]
@@ -94,35 +122,42 @@ pub fn conduct_and_drain(
     interrupt: &Interrupt,
 ) -> Result<Measured, NodeError> {
     // A first Ctrl-C ends the run after this trial, so it must not disturb it.
-    nodes.peer.link.set_patience(Urgency::Now);
+    nodes.far.link.set_patience(Urgency::Now);
     nodes.near.link.set_patience(Urgency::Now);
     nodes.host.set_patience(Urgency::Now);
+    let mut clocks_beside = Vec::new();
+    for beside in &mut nodes.beside {
+        beside.endpoint.link.set_patience(Urgency::Now);
+        clocks_beside.push(beside.endpoint.link.relate_clock()?);
+    }
     let clocks = [
-        nodes.peer.link.relate_clock()?,
+        nodes.far.link.relate_clock()?,
         nodes.near.link.relate_clock()?,
         nodes.host.relate_clock()?,
     ];
     let near = Side { burn: nodes.burn, ..nodes.near.side() };
-    let peer = nodes.peer.side();
-    let [at_peer, at_near] = prepare(peer, near, workload, sample_interval(workload))?;
+    let far = nodes.far.side();
     let interval = sample_interval(workload);
+    let [at_far, at_near] = prepare(far, near, workload, interval)?;
     let observes = part(Role::Observer, workload, interval, nodes.processes.clone());
     let open_vswitch = nodes.open_vswitch.clone();
     nodes.host.prepare(Prepare { open_vswitch, counts_hardware: true, ..observes })?;
+    nodes.beside.iter_mut().try_for_each(|beside| beside.prepare(workload, interval))?;
 
     // Whoever receives what is measured begins first and ends last.
     let towards_guest = workload.direction != Direction::FromGuest;
-    let ends = [&mut nodes.peer.link, &mut nodes.near.link];
+    let ends = [&mut nodes.far.link, &mut nodes.near.link];
     let [sender, receiver] = if towards_guest {
         ends
     } else {
         {
-            let [peer, near] = ends;
-            [near, peer]
+            let [far, near] = ends;
+            [near, far]
         }
     };
     let kvm_before = nodes.guest.as_mut().map(WatchedGuest::kvm_counters);
     nodes.host.start()?;
+    nodes.beside.iter_mut().try_for_each(|beside| beside.endpoint.link.start())?;
     receiver.start()?;
     sender.start()?;
     let timeline = measure(workload, interrupt)?;
@@ -133,14 +168,18 @@ pub fn conduct_and_drain(
         return Err(NodeError::Interrupted);
     }
     receiver.stop()?;
+    nodes.beside.iter_mut().try_for_each(|beside| beside.endpoint.link.stop())?;
     nodes.host.stop()?;
     let kvm_after = nodes.guest.as_mut().map(WatchedGuest::kvm_counters);
 
-    let [peer_clock, near_clock, host_clock] = clocks;
+    let [far_clock, near_clock, host_clock] = clocks;
     let mut parties =
-        vec![party(nodes.peer, at_peer, peer_clock)?, party(nodes.near, at_near, near_clock)?];
+        vec![party(nodes.far, at_far, far_clock)?, party(nodes.near, at_near, near_clock)?];
     if !towards_guest {
         parties.reverse();
+    }
+    for (beside, clock) in nodes.beside.iter_mut().zip(clocks_beside) {
+        parties.push(party(beside.endpoint, Vec::new(), clock)?);
     }
     let mut report = nodes.host.collect()?;
     if let Some((before, after)) = kvm_before.zip(kvm_after) {
@@ -283,6 +322,7 @@ fn part(
         sample_interval,
         processes,
         burn: None,
+        burn_threads: None,
         open_vswitch: None,
         counts_hardware: false,
         deadline: time_span(planned + LOST_CONDUCTOR),

@@ -67,7 +67,7 @@ impl GuestStage<'_> {
         let origin = if is_fresh { GuestOrigin::Booted } else { GuestOrigin::Reused };
         let interface = self.domain.measured.interface();
         let port = interface.and_then(|interface| interface.target.clone());
-        Ok(GuestSetup { origin, ready_ms, path: interface.map(path), port })
+        Ok(GuestSetup { origin, ready_ms, path: interface.map(path), port, others: Vec::new() })
     }
 
     /// Makes it ready before the first trial: what its path is like has to be known for the plan. Where a cell's

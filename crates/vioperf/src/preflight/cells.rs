@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use vioperf_lab::qemu::guest::{VHOST_DEVICE, takes_vhost};
-use vioperf_lab::switch::{has_queues, has_tap};
+use vioperf_lab::switch::{has_queues, has_tap, refuses};
 use vioperf_model::nic::Queues;
 use vioperf_model::plan::{Cell, CellId};
 use vioperf_model::record::LeftOut;
@@ -25,6 +25,13 @@ impl Lacking {
     pub fn among(cells: &[Cell], unmade: &[(Guest, String)], root: &Path) -> Self {
         let mut lacking = Self::default();
         for cell in cells {
+            if let Some(left_out) = no_room(cell) {
+                lacking.cells.insert(cell.id.clone());
+                if !lacking.reasons.contains(&left_out) {
+                    lacking.reasons.push(left_out);
+                }
+                continue;
+            }
             let guest = cell.guest.as_ref();
             let of_guest = unmade.iter().find(|(own, _)| Some(own) == guest);
             let reason = of_guest.map(|(_, reason)| reason.clone());
@@ -39,6 +46,14 @@ impl Lacking {
         }
         lacking
     }
+}
+
+/// What a cell's switch has no room for.
+fn no_room(cell: &Cell) -> Option<LeftOut> {
+    let (switch, topology) = (cell.testbed.switch, cell.testbed.topology());
+    let is_lab = cell.testbed.server.is_none();
+    let lack = refuses(switch, topology).filter(|_| is_lab)?;
+    Some(LeftOut { what: format!("switch {switch} with {topology}"), reason: lack.to_string() })
 }
 
 /// What a cell lacks, in words.

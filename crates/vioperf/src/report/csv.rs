@@ -4,7 +4,6 @@
 use vioperf_analysis::columns::named;
 use vioperf_analysis::result::{CellAnalysis, EndFacts, MachineUse, Metric, RunAnalysis};
 use vioperf_analysis::wording;
-use vioperf_model::record::Place;
 
 use super::columns;
 use super::text::clean;
@@ -194,7 +193,7 @@ fn by_core(machine: &MachineUse) -> String {
 
 /// Of the guest's interface, or of a baseline's near end.
 fn near_end(cell: &CellAnalysis, read: impl Fn(&EndFacts) -> Option<String>) -> String {
-    let near = cell.ends.iter().find(|end| end.place != Place::Peer);
+    let near = cell.ends.iter().find(|end| !end.place.is_far_end_of_lab());
     text(&near.and_then(read).unwrap_or_default())
 }
 

@@ -172,6 +172,10 @@ pub fn kept(analysis: &RunAnalysis) -> &'static str {
 pub fn place(place: Place) -> &'static str {
     match place {
         Place::Peer => "peer",
+        Place::HostEnd => "host's own end",
+        Place::FarGuest => "far guest",
+        Place::Forwarder => "forwarding guest",
+        Place::Neighbour => "neighbour",
         Place::Second => "second namespace",
         Place::Guest => "guest",
         Place::Host => "host",

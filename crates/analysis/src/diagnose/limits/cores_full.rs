@@ -1,7 +1,5 @@
 //! All cores of a machine are full.
 
-use vioperf_model::record::Place;
-
 use super::symptoms::Symptoms;
 use super::{Rule, Sign, noisy_neighbour};
 use crate::result::Confidence;
@@ -14,7 +12,8 @@ const FULL_PERCENT: f64 = 90.0;
 
 fn check(symptoms: &Symptoms<'_>) -> Option<Sign> {
     // A guest's cores are threads of the host: they are a matter of their own.
-    let mut machines = symptoms.parties().filter(|end| end.place() != Some(Place::Guest));
+    let mut machines =
+        symptoms.parties().filter(|end| end.place().is_none_or(|place| !place.is_in_guest()));
     let end = machines.find(|end| {
         let cores = end.cores();
         let busy: f64 = cores.iter().map(|(_, busy)| busy).sum();

@@ -53,8 +53,17 @@ impl<'a> End<'a> {
     pub(super) fn new(view: View<'a>, readings: &'a TrialReadings) -> Self {
         let known = match view.party.map(|party| party.place) {
             Some(Place::Guest) => Some(&readings.guest),
-            Some(Place::Peer | Place::Second | Place::Host) => Some(&readings.host),
-            Some(Place::Client | Place::Server) | None => None,
+            Some(Place::Peer | Place::HostEnd | Place::Second | Place::Host) => {
+                Some(&readings.host)
+            }
+            Some(
+                Place::FarGuest
+                | Place::Forwarder
+                | Place::Neighbour
+                | Place::Client
+                | Place::Server,
+            )
+            | None => None,
         };
         Self { view, known, own: OnceCell::new() }
     }
@@ -71,7 +80,7 @@ impl<'a> End<'a> {
     /// Whether its machine is known to be no guest.
     pub(super) fn is_bare_machine(&self) -> bool {
         let told = self.view.party.and_then(|party| party.identity.is_virtual);
-        self.place() != Some(Place::Guest) && told == Some(false)
+        self.place().is_none_or(|place| !place.is_in_guest()) && told == Some(false)
     }
 
     pub(super) fn outcome(&self) -> Option<&'a LoadOutcome> {

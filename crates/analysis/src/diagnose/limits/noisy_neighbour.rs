@@ -1,7 +1,5 @@
 //! Another program on the same machine took the cores.
 
-use vioperf_model::record::Place;
-
 use super::end::End;
 use super::symptoms::Symptoms;
 use super::{Rule, Sign};
@@ -22,7 +20,10 @@ const NOTICED_PERCENT: f64 = 3.0;
 
 fn check(symptoms: &Symptoms<'_>) -> Option<Sign> {
     // A guest's own cores are told of by what its threads on the host do.
-    let ends = symptoms.ends().into_iter().filter(|end| end.place() != Some(Place::Guest));
+    let ends = symptoms
+        .ends()
+        .into_iter()
+        .filter(|end| end.place().is_none_or(|place| !place.is_in_guest()));
     ends.filter_map(|end| sign(symptoms, end)).min_by_key(|sign| sign.confidence)
 }
 
