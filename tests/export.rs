@@ -144,6 +144,56 @@ fn duckdb_and_pandas_read_both_forms_as_they_were_meant() {
     assert!(columns.keys().all(|name| !read["metadata"][&format!("about.{name}")].is_null()));
 }
 
+/// Every value is read back by both of Prometheus' parsers as the report tells it, and the dashboard asks for
+/// nothing else.
+#[test]
+fn prometheus_reads_metrics_as_they_were_meant_and_the_dashboard_knows_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut runs = runs();
+    runs[0].run.scenario.question = "With \"quotes\" and \\?".into();
+    let mut known = Vec::new();
+    for (run, metric) in runs.iter().zip(["receiver_bits_per_second", "transactions_per_second"]) {
+        let directory = store(folder.path(), metric, run);
+        let file = folder.path().join(format!("{metric}.prom")).to_str().unwrap().to_owned();
+        vioperf(&["report", &directory, "--format=openmetrics", "--output", &file]).succeeded();
+        let script = format!("{READERS}/openmetrics.py");
+        let done = Command::new(python()).args([&script, &file]).output().unwrap();
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        let read: BTreeMap<String, Vec<Value>> = serde_json::from_slice(&done.stdout).unwrap();
+        let path = match metric {
+            "receiver_bits_per_second" => vec![metric],
+            _ => vec!["transactions", "per_second"],
+        };
+        let expected = reported(&directory, &path);
+        assert!(!expected.is_empty(), "{metric}");
+        for (reader, samples) in &read {
+            let of_metric: Vec<&Value> =
+                samples.iter().filter(|one| one["name"] == format!("vioperf_{metric}")).collect();
+            assert_eq!(of_metric.len(), expected.len(), "{reader} {metric}");
+            for (sample, (scenario, cell, mean)) in of_metric.iter().zip(&expected) {
+                let labels = &sample["labels"];
+                assert_eq!(
+                    (&labels["scenario"], &labels["cell"]),
+                    (&scenario.as_str().into(), &cell.as_str().into())
+                );
+                assert_eq!(sample["value"].as_f64(), Some(*mean), "{reader} {cell}");
+            }
+            known.extend(samples.iter().map(|one| one["name"].as_str().unwrap().to_owned()));
+        }
+    }
+    let dashboard = concat!(env!("CARGO_MANIFEST_DIR"), "/../../contrib/grafana/vioperf.json");
+    let dashboard: Value = serde_json::from_str(&fs::read_to_string(dashboard).unwrap()).unwrap();
+    let all: Vec<&str> =
+        vioperf_analysis::columns::all().iter().map(|column| column.name).collect();
+    let panels = dashboard["panels"].as_array().unwrap();
+    for target in panels.iter().flat_map(|panel| panel["targets"].as_array().unwrap()) {
+        let name = target["expr"].as_str().unwrap().split('{').next().unwrap();
+        let metric = name.trim_start_matches("vioperf_");
+        let metric = metric.trim_end_matches("_low_95").trim_end_matches("_high_95");
+        assert!(all.contains(&metric) || known.iter().any(|one| one == name), "{name}");
+    }
+}
+
 #[test]
 fn what_cannot_be_read_or_written_is_said() {
     let folder = tempfile::tempdir().unwrap();

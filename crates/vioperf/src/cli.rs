@@ -276,6 +276,8 @@ pub enum ReportFormat {
     Markdown,
     /// One self-contained page
     Html,
+    /// Means and intervals as metrics, for Prometheus and its textfile collector
+    Openmetrics,
 }
 
 /// Arguments of `explain`.

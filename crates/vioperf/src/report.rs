@@ -14,6 +14,7 @@ pub mod json;
 mod layers;
 mod ledger;
 pub mod markdown;
+pub mod openmetrics;
 mod picture;
 mod provenance;
 mod settings;

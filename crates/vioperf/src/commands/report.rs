@@ -24,6 +24,7 @@ pub fn execute(args: &ReportArgs, output: &Output) -> Result<ExitCode, Failure> 
         ReportFormat::Csv => report::csv::render(&analysis),
         ReportFormat::Markdown => report::markdown::render(&analysis),
         ReportFormat::Html => report::html::render(&analysis),
+        ReportFormat::Openmetrics => report::openmetrics::render(&analysis),
     };
     match &args.output {
         Some(file) => fs::write(file, text)
