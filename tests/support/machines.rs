@@ -132,8 +132,14 @@ impl Running {
 
     /// Waits for its end.
     #[track_caller]
-    pub fn ends(mut self) -> Finished {
-        let deadline = Instant::now() + BOUND;
+    pub fn ends(self) -> Finished {
+        self.ends_within(BOUND)
+    }
+
+    /// Waits so long for its end.
+    #[track_caller]
+    pub fn ends_within(mut self, bound: Duration) -> Finished {
+        let deadline = Instant::now() + bound;
         let status = loop {
             if let Some(status) = self.child.try_wait().unwrap() {
                 break status;

@@ -6,7 +6,7 @@ use crate::cell::CellTrials;
 use crate::cores::MachineReading;
 use crate::flow::{Flow, View};
 use crate::rates::{TrialReadings, node_percent_of_core, seconds_per_unit};
-use crate::result::{BetweenMachines, MachineEnd, TcpState};
+use crate::result::{BetweenMachines, HypervisorUse, MachineEnd, TcpState};
 use crate::window::Reading;
 
 /// One trial's view of both ends.
@@ -14,6 +14,8 @@ use crate::window::Reading;
 pub struct BetweenReading {
     client: EndReading,
     server: EndReading,
+    /// Whether the hypervisor of an end was watched.
+    has_hypervisor: bool,
 }
 
 #[derive(Debug)]
@@ -30,6 +32,7 @@ impl BetweenReading {
         is_between.then(|| Self {
             client: EndReading::of(trial, Place::Client, "client", headline),
             server: EndReading::of(trial, Place::Server, "server", headline),
+            has_hypervisor: trial.parties.iter().any(|party| party.place == Place::Host),
         })
     }
 }
@@ -49,9 +52,17 @@ impl EndReading {
 
 /// Gathers both ends; `payload` is whether the load is measured by its bytes.
 pub fn gather(trials: &CellTrials) -> BetweenMachines {
+    let is_watched = |readings: &TrialReadings| {
+        readings.between.as_ref().is_some_and(|between| between.has_hypervisor)
+    };
     BetweenMachines {
         client: gather_end(trials, |between| &between.client),
         server: gather_end(trials, |between| &between.server),
+        hypervisor: trials.completed.iter().any(is_watched).then(|| HypervisorUse {
+            machine: trials.machine_of(|readings| Some(&readings.host)),
+            cpu_seconds_per_unit: trials.metric(|readings| &readings.cpu_seconds_per_unit[0]),
+            qemu: trials.qemu(),
+        }),
     }
 }
 

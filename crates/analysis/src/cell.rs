@@ -143,7 +143,8 @@ impl CellTrials {
         }
     }
 
-    fn qemu(&self) -> QemuUse {
+    /// QEMU's threads.
+    pub fn qemu(&self) -> QemuUse {
         let task = |task| self.metric_of(move |readings| readings.qemu.task(task));
         QemuUse {
             vcpu_percent_of_core: task(Task::Vcpu),
@@ -391,6 +392,18 @@ fn latency(trials: &CellTrials, baseline: Option<&CellTrials>) -> LatencyAnalysi
     }
 }
 
+/// The NIC model with what its guest has otherwise; of a guest elsewhere, its machine with these.
+fn path_in_words(cell: &Cell) -> String {
+    let of_guest = cell.guest_name().map(|guest| guest.replace('/', " "));
+    let path: Vec<&str> =
+        [Some(cell.path_name()), of_guest.as_deref()].into_iter().flatten().collect();
+    let path = path.join(" ");
+    match cell.testbed.server.as_ref().filter(|_| cell.nic.is_some()) {
+        Some(server) => format!("{server} ({path})"),
+        None => path,
+    }
+}
+
 /// Analyses one cell of the plan.
 pub fn analyse_cell(
     cell: &Cell,
@@ -398,7 +411,8 @@ pub fn analyse_cell(
     trials: &CellTrials,
     baseline: Option<&CellTrials>,
 ) -> CellAnalysis {
-    let has_guest = cell.nic.is_some();
+    // A guest elsewhere is the server.
+    let has_guest = cell.nic.is_some() && cell.testbed.server.is_none();
     // A baseline that was planned but never tried is none in any block.
     let none = CellTrials::default();
     let baseline = cell.baseline.as_ref().map(|_| baseline.unwrap_or(&none));
@@ -408,10 +422,7 @@ pub fn analyse_cell(
     let ledger = ledger::gather(trials);
     CellAnalysis {
         id: cell.id.clone(),
-        path: match cell.guest_name() {
-            Some(guest) => format!("{} {}", cell.path_name(), guest.replace('/', " ")),
-            None => cell.path_name().to_owned(),
-        },
+        path: path_in_words(cell),
         kind: cell.nic.map(|nic| nic.row().kind),
         variant: cell.variant.clone(),
         is_baseline: cell.is_baseline(),

@@ -417,9 +417,12 @@ fn unexplained(trial: &TrialRecord, host: &View<'_>, busy: &Reading) -> Reading 
         Ok(window) => return Err(window.reason("threads")),
         Err(reason) => return Err(reason),
     };
+    let boot = |party: &Party| party.identity.boot_id.clone();
+    let on_host = host.party.and_then(boot);
     let is_counted = |party: &&Party| match label(party.place) {
         Some(label) => !processes.contains(label),
-        None => false,
+        // An end between two machines may be on the hypervisor of the other.
+        None => on_host.is_some() && boot(party) == on_host,
     };
     let nodes: f64 = trial.parties.iter().filter(is_counted).filter_map(node_percent_of_core).sum();
     Ok((busy - watched - nodes).max(0.0))

@@ -270,8 +270,22 @@ impl CellAnalysis {
 pub struct BetweenMachines {
     /// The machine that `vioperf test` was started on.
     pub client: MachineEnd,
-    /// The one where `vioperf serve` ran.
+    /// The one where `vioperf serve` ran, or that ssh got to.
     pub server: MachineEnd,
+    /// The machine that runs the server, where that is a virtual one and its hypervisor was watched.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hypervisor: Option<HypervisorUse>,
+}
+
+/// The third party: the hypervisor of one end.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
+pub struct HypervisorUse {
+    /// Its cores, whatever they did.
+    pub machine: MachineUse,
+    /// CPU time of all its cores per unit of the headline metric: a bit, a datagram or a transaction.
+    pub cpu_seconds_per_unit: Metric,
+    /// The threads that run the guest.
+    pub qemu: QemuUse,
 }
 
 /// One end of a path between two machines.

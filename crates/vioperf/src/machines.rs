@@ -14,6 +14,7 @@ pub mod hypervisor;
 mod live;
 pub mod measure;
 mod own_node;
+pub mod scenario_run;
 pub mod server;
 pub mod ssh;
 pub mod stage;

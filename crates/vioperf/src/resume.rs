@@ -52,7 +52,7 @@ impl Resumed {
         let StoredRun { mut info, records } = stored;
         if info.scenario.testbed.server.is_some() {
             return Err(Failure::Usage(anyhow!(
-                "{} is a test between two machines, which cannot be resumed: start `vioperf test` again",
+                "{} is one between two machines, which cannot be resumed: start it again",
                 directory.display()
             )));
         }

@@ -25,6 +25,7 @@ use crate::conductor::standing::{self, Standing};
 use crate::exit::{Failure, run_code};
 use crate::history;
 use crate::interrupt::{Interrupt, Urgency, signal_name};
+use crate::machines::scenario_run;
 use crate::output::Output;
 use crate::preflight::{self, Ready};
 use crate::prepare::spoken;
@@ -32,6 +33,7 @@ use crate::progress::{Recorder, RunClock, now};
 use crate::provenance::host_facts;
 use crate::resume::Resumed;
 use crate::sandboxed::{self, Side};
+use crate::scenarios::Found;
 use crate::store::{self, RunDirectory};
 use crate::{machine_look, prepare, report};
 
@@ -51,7 +53,14 @@ struct Prepared {
 pub fn execute(args: &RunArgs, output: &Output) -> Result<ExitCode, Failure> {
     sandboxed::put_back_what_is_left(output);
     let prepared = match &args.resume {
-        None => prepare_new(args, output)?,
+        None => {
+            let name = args.scenario.as_deref().unwrap_or_default();
+            let found = prepare::scenario(name, &args.changes)?;
+            if let Some(server) = found.scenario.testbed.server.clone() {
+                return between_machines(found, &server, args, output);
+            }
+            prepare_new(found, args, output)?
+        }
         Some(directory) => match prepare_resumed(directory, args, output)? {
             Left::Nothing(how) => return conclude(directory, &how, args, output),
             Left::Some(prepared) => *prepared,
@@ -73,9 +82,20 @@ pub fn execute(args: &RunArgs, output: &Output) -> Result<ExitCode, Failure> {
     }
 }
 
-fn prepare_new(args: &RunArgs, output: &Output) -> Result<Prepared, Failure> {
-    let name = args.scenario.as_deref().unwrap_or_default();
-    let found = prepare::scenario(name, &args.changes)?;
+/// Where the testbed names a server there is no lab.
+fn between_machines(
+    found: Found,
+    server: &str,
+    args: &RunArgs,
+    output: &Output,
+) -> Result<ExitCode, Failure> {
+    let directory = args.out.clone().unwrap_or_else(|| default_directory(&found.scenario));
+    let stored = scenario_run::run(found, server, &directory, args, output)?;
+    let code = conclude(&directory, &stored.how, args, output)?;
+    stored.not_put_back.map_or(Ok(code), |error| Err(error.into()))
+}
+
+fn prepare_new(found: Found, args: &RunArgs, output: &Output) -> Result<Prepared, Failure> {
     let Ready { scenario, left_out, without, ingredients } = preflight::check(found.scenario)?;
     for left_out in &left_out {
         output.warning(format_args!("{} is left out: {}", left_out.what, left_out.reason));
@@ -327,7 +347,8 @@ fn conclude(
         Err(error) => output.warning(error),
     }
     history::enter(&analysis, Some(directory), args.no_history, output);
-    if matches!(how, RunEnding::Interrupted { .. } | RunEnding::Failed { .. }) {
+    let may_go_on = analysis.run.scenario.testbed.server.is_none();
+    if may_go_on && matches!(how, RunEnding::Interrupted { .. } | RunEnding::Failed { .. }) {
         output.note(format_args!("to go on: vioperf run --resume {}", directory.display()));
     }
     if let RunEnding::Failed { message } = how {

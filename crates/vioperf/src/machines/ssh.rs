@@ -205,7 +205,7 @@ impl Ssh {
             command.args(["-p", &port.to_string()]);
         }
         if patient {
-            command.args(["-o", "ConnectTimeout=5"]);
+            command.args(["-o", "ConnectTimeout=10"]);
         }
         command.args(["--", &destination.host, SCRIPT]);
         let stderr = if patient { Stdio::null() } else { Stdio::inherit() };

@@ -2,7 +2,9 @@
 //! place of a lab's comparison of paths.
 
 use vioperf_analysis::measure::{Measure, Unit};
-use vioperf_analysis::result::{CellAnalysis, MachineEnd, MachineUse, Metric, RunAnalysis};
+use vioperf_analysis::result::{
+    CellAnalysis, HypervisorUse, MachineEnd, MachineUse, Metric, RunAnalysis,
+};
 use vioperf_analysis::wording::{capitalised, count, three_digits};
 use vioperf_model::workload::{Direction, WorkloadKind};
 
@@ -160,18 +162,53 @@ fn cpu(cell: &CellAnalysis, fact: &mut impl FnMut(&str, String)) {
         };
         fact(name, known(&end.machine.busy_percent_of_core, || used(end, does, cell.measure())));
     }
+    if let Some(hypervisor) = &between.hypervisor {
+        let busy = &hypervisor.machine.busy_percent_of_core;
+        fact("CPU of hypervisor", known(busy, || used_by_guest(hypervisor, cell.measure())));
+    }
+}
+
+/// What the third party did.
+fn used_by_guest(hypervisor: &HypervisorUse, measure: &Measure) -> String {
+    let HypervisorUse { machine, cpu_seconds_per_unit, qemu } = hypervisor;
+    let cost = cost(cpu_seconds_per_unit, measure);
+    let mut text = format!("{} % of a core{cost}", whole(&machine.busy_percent_of_core));
+    match qemu.total_percent_of_core.reason() {
+        Some(reason) => text.push_str(&format!("; QEMU's threads: {reason}")),
+        None => {
+            let tasks = [
+                ("virtual CPUs", &qemu.vcpu_percent_of_core),
+                ("main loop", &qemu.main_loop_percent_of_core),
+                ("vhost", &qemu.vhost_percent_of_core),
+                ("I/O", &qemu.io_percent_of_core),
+                ("others", &qemu.other_percent_of_core),
+            ];
+            let is_busy =
+                |metric: &Metric| metric.mean().is_some_and(|percent| percent >= IDLE_PERCENT);
+            let tasks = tasks.into_iter().filter(|(_, metric)| is_busy(metric));
+            let tasks: Vec<String> =
+                tasks.map(|(name, metric)| format!("{name} {} %", whole(metric))).collect();
+            let tasks = if tasks.is_empty() { "idle".to_owned() } else { tasks.join(", ") };
+            text.push_str(&format!("; the guest's QEMU: {tasks}"));
+        }
+    }
+    text + &cores(machine)
+}
+
+/// `: 3.1 s per GB`.
+fn cost(seconds_per_unit: &Metric, measure: &Measure) -> String {
+    let Some(seconds) = seconds_per_unit.mean() else { return String::new() };
+    let (factor, unit) = match measure.unit {
+        Unit::Bits => (8e9, "s per GB"),
+        Unit::Datagrams => (1e9, "ns each"),
+        Unit::Transactions => (1e6, "µs each"),
+    };
+    format!(": {} {unit}", three_digits(seconds * factor))
 }
 
 fn used(end: &MachineEnd, does: &str, measure: &Measure) -> String {
     let mut text = format!("{} % of a core, {does}", whole(&end.machine.busy_percent_of_core));
-    if let Some(seconds) = end.cpu_seconds_per_unit.mean() {
-        let (factor, unit) = match measure.unit {
-            Unit::Bits => (8e9, "s per GB"),
-            Unit::Datagrams => (1e9, "ns each"),
-            Unit::Transactions => (1e6, "µs each"),
-        };
-        text.push_str(&format!(": {} {unit}", three_digits(seconds * factor)));
-    }
+    text.push_str(&cost(&end.cpu_seconds_per_unit, measure));
     if end.node_percent_of_core.summary.is_some() {
         text.push_str(&format!("; vioperf itself {} %", whole(&end.node_percent_of_core)));
     }

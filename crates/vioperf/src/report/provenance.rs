@@ -4,6 +4,7 @@ use vioperf_analysis::calibration::{sentence, smallest_effects};
 use vioperf_analysis::result::RunAnalysis;
 use vioperf_analysis::wording::count;
 use vioperf_model::calibration::CalibrationCitation;
+use vioperf_model::libvirt::MeasuredDomain;
 use vioperf_model::record::{CorePlacement, HypervisorFacts, RunEnding, RunInfo};
 use vioperf_model::scenario::Variant;
 
@@ -32,6 +33,7 @@ pub fn facts(analysis: &RunAnalysis) -> Vec<(&'static str, String)> {
     if let Some(rate) = run.scenario.testbed.rate {
         facts.push(("Link", format!("held to {rate} each way (token bucket)")));
     }
+    facts.extend(run.domain.iter().flat_map(domain));
     facts.extend(run.placement.as_ref().map(|cores| ("Cores", held(cores))));
     if let Some(hypervisor) = &run.hypervisor {
         let accel = if hypervisor.emulated { "software emulation (TCG)" } else { "KVM" };
@@ -62,6 +64,40 @@ pub fn facts(analysis: &RunAnalysis) -> Vec<(&'static str, String)> {
     }));
     let of_levels = run.variant_placements.iter().filter(|(name, _)| !is_variant(name));
     facts.extend(of_levels.map(|(name, cores)| ("Cores", format!("{name}: {}", held(cores)))));
+    facts
+}
+
+/// The virtual machine at the other end, as libvirt described it when the run began.
+fn domain(measured: &MeasuredDomain) -> Vec<(&'static str, String)> {
+    let domain = &measured.domain;
+    let vcpus = count(usize::try_from(domain.vcpus).unwrap_or(usize::MAX), "virtual CPU");
+    let how = match domain.hypervisor.as_str() {
+        "qemu" => "software emulation (TCG)",
+        "kvm" => "KVM",
+        other => other,
+    };
+    let memory = format!("{} MiB", domain.memory_mib);
+    let mut words = vec![domain.machine.clone(), vcpus, memory, how.to_owned()];
+    words.extend((!domain.cpu.is_empty()).then(|| format!("CPU {}", domain.cpu)));
+    let mut facts = vec![(
+        "Virtual machine",
+        format!("{} of {}: {}", domain.name, measured.uri, words.join(", ")),
+    )];
+    if !domain.pinning.is_empty() {
+        facts.push(("Pinned", domain.pinning.join("; ")));
+    }
+    if let Some(interface) = measured.interface() {
+        let mut words = vec![interface.model.clone()];
+        words.extend(interface.backend.as_ref().map(|backend| format!("by {backend}")));
+        words.extend(interface.queues.map(|queues| format!("{queues} queues")));
+        words.extend(interface.driver.iter().map(|(name, value)| format!("{name}={value}")));
+        let to = interface.source.as_deref().unwrap_or_default();
+        words.push(format!("{} {to}", interface.connection).trim().to_owned());
+        words.extend(interface.target.as_ref().map(|tap| format!("tap {tap}")));
+        facts.push(("Its NIC", format!("{} ({})", words.join(", "), interface.mac)));
+    }
+    let unreadable = measured.unreadable.as_ref();
+    facts.extend(unreadable.map(|reason| ("Of its hypervisor unread", reason.clone())));
     facts
 }
 

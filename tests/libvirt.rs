@@ -1,0 +1,152 @@
+//! A virtual machine that a real libvirtd looks after: listed, measured as it is, measured with another NIC, and
+//! put back, also after vioperf was killed in the middle.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used, reason = "a test program")]
+
+mod support;
+
+use std::fs;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use support::Finished;
+use support::libvirtd::{GUEST, Hypervisor, MAC, NAME};
+
+const SHORT: &[&str] = &["--duration=700ms", "--warmup=200ms", "--json"];
+
+fn json(finished: &Finished) -> Value {
+    serde_json::from_str(&finished.stdout).unwrap_or_else(|error| panic!("{error}: {finished:#?}"))
+}
+
+fn test(hypervisor: &Hypervisor, further: &[&str]) -> Finished {
+    let domain = ["test", GUEST, "--libvirt=qemu:///system", "--domain", NAME];
+    hypervisor.vioperf(&[&domain, SHORT, further].concat())
+}
+
+fn journals(hypervisor: &Hypervisor) -> usize {
+    fs::read_dir(hypervisor.path("state/vioperf/libvirt")).map_or(0, Iterator::count)
+}
+
+#[test]
+fn a_running_domain_is_listed_and_measured_as_it_is() {
+    let hypervisor = Hypervisor::start();
+    hypervisor.boot();
+    let before = hypervisor.kept();
+    let listed = json(&hypervisor.vioperf(&["libvirt", "list", "--json"]).succeeded());
+    let domain = &listed[0];
+    assert_eq!((&domain["name"], &domain["state"]), (&NAME.into(), &"running".into()));
+    assert_eq!((&domain["vcpus"], &domain["memory_mib"]), (&1.into(), &256.into()));
+    let interface = &domain["interfaces"][0];
+    assert_eq!((&interface["model"], &interface["mac"]), (&"e1000".into(), &MAC.into()));
+    assert_eq!((&interface["source"], &interface["target"]), (&"br0".into(), &"vnet0".into()));
+
+    let out = hypervisor.path("run");
+    let out = ["--out", out.to_str().unwrap()];
+    let report = json(&test(&hypervisor, &out).succeeded());
+    let cell = &report["cells"][0];
+    assert!(cell["receiver_bits_per_second"]["summary"]["mean"].as_f64().unwrap() > 1e6);
+    // Three parties, each with its cores; the guest's one virtual CPU is a thread of QEMU's.
+    let between = &cell["between"];
+    for party in ["client", "server", "hypervisor"] {
+        let busy = &between[party]["machine"]["busy_percent_of_core"]["summary"]["mean"];
+        assert!(busy.as_f64().unwrap() > 0.0, "{party}: {between:#}");
+    }
+    let qemu = &between["hypervisor"]["qemu"];
+    let mean = |task: &str| qemu[task]["summary"]["mean"].as_f64().unwrap();
+    assert!(mean("vcpu_percent_of_core") > 10.0, "{qemu:#}");
+    assert!(mean("vcpu_percent_of_core") < 110.0, "one virtual CPU: {qemu:#}");
+    let measured = &report["run"]["domain"];
+    assert_eq!((&measured["interface"], &measured["uri"]), (&MAC.into(), &"qemu:///system".into()));
+    assert_eq!(measured["unreadable"], Value::Null);
+    // The tap that libvirt made saw what the guest received.
+    let records = fs::read_to_string(hypervisor.path("run/trials.jsonl")).unwrap();
+    let record: Value = serde_json::from_str(records.lines().next().unwrap()).unwrap();
+    let parties = record["parties"].as_array().unwrap();
+    let host = parties.iter().find(|party| party["place"] == "host").unwrap();
+    let samples = host["report"]["samples"].as_array().unwrap();
+    let sent = |sample: &Value| sample["interfaces"]["vnet0"]["tx_bytes"].as_u64().unwrap();
+    let through_tap = sent(samples.last().unwrap()) - sent(&samples[0]);
+    let guest = parties.iter().find(|party| party["place"] == "server").unwrap();
+    let payload = guest["report"]["load"]["streams"][0]["bytes"].as_u64().unwrap();
+    assert!(through_tap > payload / 2, "{through_tap} of {payload} bytes");
+
+    assert_eq!(hypervisor.kept(), before);
+    assert_eq!(journals(&hypervisor), 0);
+    what_is_wrong_is_said_at_once(&hypervisor);
+}
+
+fn what_is_wrong_is_said_at_once(hypervisor: &Hypervisor) {
+    let test = |further: &[&str]| hypervisor.vioperf(&[&["test", GUEST], further].concat());
+    test(&["--domain=wep"]).failed_with(3, &["no domain `wep`", "did you mean `web`"]);
+    let nowhere = ["--domain=web", "--libvirt=qemu+unix:///system?socket=/nowhere"];
+    test(&nowhere).failed_with(3, &["cannot connect to libvirt", "group libvirt"]);
+    let not_allowed = ["--domain=web", "--nic=virtio", "--interface=52:54:00:00:00:00"];
+    test(&not_allowed).failed_with(3, &["--allow-change", "no interface 52:54:00:00:00:00", MAC]);
+    let elsewhere = ["--domain=web", "--libvirt=qemu:///system", "--nic=virtio", "--allow-change"];
+    let save = hypervisor.path("state/vioperf");
+    fs::create_dir_all(save.parent().unwrap()).unwrap();
+    fs::write(&save, "in the way").unwrap();
+    test(&elsewhere).failed_with(3, &["journal"]);
+    fs::remove_file(save).unwrap();
+    assert_eq!(hypervisor.running_model(), "e1000");
+}
+
+#[test]
+fn nics_are_measured_in_turn_and_the_domain_is_put_back_to_the_byte() {
+    let hypervisor = Hypervisor::start();
+    let before = hypervisor.kept();
+    assert_eq!(hypervisor.state(), "shut off");
+    let scenario = format!(
+        "name = \"domain\"\nquestion = \"Which NIC?\"\n[testbed]\nserver = \"{GUEST}\"\n\
+         [testbed.libvirt]\ndomain = \"{NAME}\"\nuri = \"qemu:///system\"\n[workload]\n\
+         kind = \"tcp-stream\"\nduration = \"700ms\"\nwarmup = \"200ms\"\n[factors]\n\
+         nic = [\"e1000\", \"virtio\"]\n[repeat]\nblocks = 1\n"
+    );
+    let file = hypervisor.path("domain.toml");
+    fs::write(&file, scenario).unwrap();
+    let out = hypervisor.path("run");
+    let arguments = ["run", file.to_str().unwrap(), "--allow-change", "--json", "--out"];
+    let arguments = [&arguments[..], &[out.to_str().unwrap()]].concat();
+    let report = json(&hypervisor.vioperf(&arguments).succeeded());
+    let cells = report["cells"].as_array().unwrap();
+    assert_eq!(cells.len(), 2);
+    for (cell, driver) in cells.iter().zip(["e1000", "virtio_net"]) {
+        assert_eq!(cell["trials"]["completed"], 1, "{report:#}");
+        let ends = cell["ends"].as_array().unwrap();
+        let guest = ends.iter().find(|end| end["place"] == "server").unwrap();
+        assert_eq!(guest["interface"]["driver"], driver);
+        assert_eq!(guest["interface"]["mac"], MAC);
+    }
+    assert_eq!(hypervisor.kept(), before);
+    assert_eq!(hypervisor.state(), "shut off", "as before");
+    assert_eq!(journals(&hypervisor), 0);
+}
+
+#[test]
+fn what_a_killed_run_left_is_put_back() {
+    let hypervisor = Hypervisor::start();
+    hypervisor.boot();
+    let before = hypervisor.kept();
+    let changing = ["test", GUEST, "--domain", NAME, "--nic=virtio", "--allow-change", "-t", "60s"];
+    let mut run = hypervisor.start_vioperf(&changing);
+    run.until("received");
+    assert_eq!(hypervisor.running_model(), "virtio");
+    hypervisor.kill_vioperf();
+    drop(run);
+    assert_ne!(hypervisor.kept(), before, "it was killed in the middle");
+    assert_eq!(journals(&hypervisor), 1);
+    // Nobody measures what its owner did not make, and nobody changes it again.
+    test(&hypervisor, &[]).failed_with(3, &["vioperf libvirt restore"]);
+    let restored = hypervisor.vioperf(&["libvirt", "restore"]).succeeded();
+    assert!(restored.stdout.contains("web is as it was"), "{restored:#?}");
+    assert_eq!(hypervisor.kept(), before);
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while hypervisor.state() != "running" {
+        assert!(Instant::now() < deadline);
+        thread::sleep(Duration::from_millis(100));
+    }
+    assert_eq!(hypervisor.running_model(), "e1000");
+    assert_eq!(journals(&hypervisor), 0);
+    let again = hypervisor.vioperf(&["libvirt", "restore"]).succeeded();
+    assert!(again.stdout.contains("nothing to put back"), "{again:#?}");
+}
