@@ -14,10 +14,11 @@ use nix::sys::signal::Signal;
 use serde_json::Value;
 use support::machines::{Running, SERVER, Wire};
 use support::{VIOPERF, vioperf};
+use vioperf_model::scenario::IpVersion;
 use vioperf_model::units::{Ratio, TimeSpan};
 use vioperf_model::wire::{
-    Impairment, InterfaceConfig, InterfaceSelector, PROTOCOL_VERSION, Prepare, Request, Response,
-    Role, WatchedProcess, read_frame, write_frame,
+    ForwardingConfig, ForwardingWay, Impairment, InterfaceConfig, InterfaceSelector,
+    PROTOCOL_VERSION, Prepare, Request, Response, Role, WatchedProcess, read_frame, write_frame,
 };
 use vioperf_model::workload::{Workload, WorkloadKind};
 
@@ -248,6 +249,13 @@ fn what_only_a_lab_may_ask_is_refused() {
         &Request::LoadModules { names: vec!["dummy".into()], options: [].into() },
         "lab",
     );
+    let forwarding = ForwardingConfig {
+        way: ForwardingWay::Router,
+        interfaces: ["lo", "lo"].map(|name| InterfaceSelector::Name(name.into())),
+        ip: IpVersion::Ipv4,
+        firewall_rules: 0,
+    };
+    refused(&mut stream, &Request::Forward(forwarding), "lab");
     refused(&mut stream, &Request::SetWallClock { unix_ns: 0 }, "lab");
     let sleeps = Request::TimeSleeps { sleep: TimeSpan::from_millis(1), count: 1 };
     refused(&mut stream, &sleeps, "lab");

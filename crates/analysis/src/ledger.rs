@@ -10,7 +10,7 @@ mod framing;
 mod path;
 mod settle;
 
-use vioperf_model::record::{Purpose, TrialRecord};
+use vioperf_model::record::{Place, Purpose, TrialRecord};
 use vioperf_model::units::ByteSize;
 use vioperf_model::wire::Role;
 use vioperf_model::workload::{Background, Transport, Workload, WorkloadKind};
@@ -32,6 +32,9 @@ use settle::settle;
 /// Why there is none: the load is not one of datagrams, or counters are missing that nothing can be told
 /// without.
 pub fn of_trial(trial: &TrialRecord, workload: &Workload) -> Result<Ledger, Absent> {
+    if trial.parties.iter().any(|party| party.place == Place::Forwarder) {
+        return Err("a guest hands packets on in between: what it loses has no place yet".into());
+    }
     if is_of_requests(workload) {
         return of_requests(trial, workload);
     }

@@ -25,8 +25,9 @@ const REQUEST: u16 = 0x1;
 const CREATE: u16 = 0x400;
 const APPEND: u16 = 0x800;
 
-/// A batch is one datagram, which the socket's buffer (200 KiB) has to hold.
-const RULES_A_BATCH: u32 = 256;
+/// A batch is one datagram, and where it is refused each of its requests is answered with an error: all of
+/// them have to fit into the socket's buffer (200 KiB).
+const RULES_A_BATCH: u32 = 64;
 
 /// The table, and the chain with the rules.
 const TABLE: &str = "vioperf-acl";
@@ -130,27 +131,17 @@ impl AccessList {
         }
     }
 
-    /// The expressions that nft(8) makes of `ip saddr ADDRESS drop`; in a bridge it asks for the protocol
-    /// first.
+    /// The expressions that nft(8) makes of `ip saddr ADDRESS drop` in a table of that protocol.
     fn rule(self, rule: u32) -> Vec<Vec<u8>> {
         let [.., low] = rule.to_be_bytes();
-        let (protocol, offset, source) = match self.is_ipv6 {
-            false => ([0x08, 0x00], 12, [203, 0, 113, low]),
+        let (offset, source) = match self.is_ipv6 {
+            false => (12, [203, 0, 113, low]),
             // The bytes of 2001:db8::/32 that follow tell the rules apart.
-            true => ([0x86, 0xdd], 9, [0x01, 0x0d, 0xb8, low]),
+            true => (9, [0x01, 0x0d, 0xb8, low]),
         };
-        let mut expressions = Vec::new();
-        if self.family == AccessFamily::Bridge {
-            // `NFT_META_PROTOCOL` into the first register.
-            expressions.push(expression("meta", &[number(1, 1), number(2, 1)]));
-            expressions.push(compare(&protocol));
-        }
         // Of the network's header (1), so many bytes from there.
         let place = [number(1, 1), number(2, 1), number(3, offset), number(4, 4)];
-        expressions.push(expression("payload", &place));
-        expressions.push(compare(&source));
-        expressions.push(verdict(DROP, None));
-        expressions
+        vec![expression("payload", &place), compare(&source), verdict(DROP, None)]
     }
 }
 

@@ -27,7 +27,7 @@ fn listed() -> String {
 #[test]
 fn nft_reads_the_rules_as_they_are_meant() {
     let cases = [
-        (AccessFamily::Bridge, false, "table bridge", "ip saddr 203.0.113.7 drop", 3),
+        (AccessFamily::Bridge, false, "table bridge", "@nh,96,32 0xcb007107 drop", 3),
         (AccessFamily::Forwarded, false, "table ip ", "ip saddr 203.0.113.7 drop", 1),
         (AccessFamily::Forwarded, true, "table ip6", "@nh,72,32 0x10db807 drop", 1),
     ];

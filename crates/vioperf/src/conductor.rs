@@ -10,6 +10,7 @@ pub mod channel;
 pub mod core_speed;
 mod failed;
 pub mod hypervisor;
+mod in_force;
 pub mod kvm;
 pub mod lab_stage;
 pub mod node_link;

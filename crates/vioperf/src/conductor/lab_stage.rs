@@ -18,6 +18,7 @@ use vioperf_model::workload::{Workload, WorkloadKind};
 use super::core_speed::Cores;
 use super::failed::Failed;
 use super::hypervisor::GuestSupply;
+use super::in_force;
 use super::kvm::WatchedGuest;
 use super::node_link::{NodeError, time_span};
 use super::placement::Placements;
@@ -87,7 +88,12 @@ impl Stage for LabStage<'_> {
         let core_speed = before.map(|speed| CoreSpeed { slowdown_after, ..speed });
         match conducted {
             Ok((Measured { timeline, parties }, search)) => {
-                let end = match trial::fault_in(&parties) {
+                let topology = match cell.is_baseline() {
+                    true => cell.testbed.without_guests().topology(),
+                    false => cell.testbed.topology(),
+                };
+                let not_in_force = || in_force::fault_in(topology, &parties);
+                let end = match trial::fault_in(&parties).or_else(not_in_force) {
                     None => AttemptEnd::Completed,
                     Some(reason) => {
                         let console_tail = standing.console_tail();

@@ -119,7 +119,7 @@ struct Nic {
 }
 
 impl LabStage<'_> {
-    /// Starts a guest for that part in a cell; `router` is the guest that forwards, if one stands.
+    /// Starts a guest for that part in a cell.
     pub(super) fn start_guest(
         &mut self,
         standing: &mut Standing,

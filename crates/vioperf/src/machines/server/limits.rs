@@ -59,6 +59,7 @@ impl Limits {
             | Request::LoadModules { .. }
             | Request::TimeSleeps { .. }
             | Request::Impair { .. }
+            | Request::Forward(_)
             | Request::FindGuest { .. }
             | Request::ConfigureInterface(_) => {
                 Err("only a lab's own guest is asked for that: a server alters nothing on its \
