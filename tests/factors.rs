@@ -115,6 +115,39 @@ fn interfaces_of_both_ends_are_set_up_as_their_levels_say() {
 }
 
 #[test]
+fn machines_are_of_their_type_and_burn_what_they_are_told() {
+    let world = World::new();
+    let trials = run(
+        &world,
+        &[
+            "--set=nic=rtl8139",
+            "--set=machine=q35,pc",
+            "--set=huge_pages=none",
+            "--set=guest.load=30 %",
+            "--set=testbed.host_load=30 %",
+        ],
+    );
+    assert_eq!(trials.len(), 1 + 2);
+    let mut places = Vec::new();
+    let burned = |party: &Value| {
+        let samples = party["report"]["samples"].as_array().unwrap();
+        samples.last().unwrap()["burned_ns"].as_u64().unwrap_or_default()
+    };
+    for (cell, trial) in &trials {
+        assert!(burned(party(trial, "host")) > 0, "{cell}");
+        if cell.starts_with("baseline/") {
+            assert_eq!(burned(party(trial, "second")), 0, "a guest's load is no baseline's");
+            continue;
+        }
+        let guest = party(trial, "guest");
+        assert!(burned(guest) > 0, "{cell}");
+        assert_eq!(trial["guest"]["huge_pages_mib"], 0, "{cell}");
+        places.push(guest["interface"]["bus_address"].as_str().unwrap().to_owned());
+    }
+    assert_ne!(places[0], places[1], "another machine has its slots elsewhere");
+}
+
+#[test]
 fn what_a_driver_does_not_do_makes_the_trial_void() {
     let world = World::new();
     let small: Vec<&str> =

@@ -321,6 +321,7 @@ fn trial(cell: &Cell, block: u32, sequence: u32, course: &Course) -> TrialRecord
         ended_after_ms: Some(u64::from(sequence) * 3_000 + 2_900),
         outcome: Outcome::Completed,
         guest: (!cell.is_baseline()).then_some(GuestSetup {
+            huge_pages_mib: None,
             origin,
             ready_ms: Some(1_200),
             path: None,

@@ -11,6 +11,7 @@ pub mod guest;
 pub mod image;
 mod kvm_statistics;
 mod machine;
+pub mod memory_pages;
 mod monitor;
 mod nic;
 pub mod snapshot;
@@ -24,6 +25,8 @@ pub use image::BootImage;
 pub use monitor::MonitorError;
 pub use snapshot::{Booted, Snapshot};
 
+use vioperf_model::scenario::{HugePages, MachineType};
+
 /// What runs guests on this machine.
 #[derive(Debug, Clone)]
 pub struct Hypervisor {
@@ -31,6 +34,8 @@ pub struct Hypervisor {
     pub qemu: Qemu,
     /// What executes the guests' instructions.
     pub accelerator: Accelerator,
+    /// The CPU model; none takes the accelerator's best.
+    pub cpu: Option<String>,
 }
 
 /// Size of a guest. A snapshot can be restored only into the shape it was taken from.
@@ -40,10 +45,19 @@ pub struct Shape {
     pub vcpus: u16,
     /// Memory, in MiB. Four sockets with 8 MiB of buffers each must fit beside the kernel.
     pub memory_mib: u64,
+    /// The machine type.
+    pub machine: MachineType,
+    /// Which pages of the host the memory is in.
+    pub huge_pages: HugePages,
 }
 
 impl Default for Shape {
     fn default() -> Self {
-        Self { vcpus: 1, memory_mib: 256 }
+        Self {
+            vcpus: 1,
+            memory_mib: 256,
+            machine: MachineType::default(),
+            huge_pages: HugePages::default(),
+        }
     }
 }

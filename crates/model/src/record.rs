@@ -369,6 +369,10 @@ impl CoreSpeed {
 /// How a trial's guest came about.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GuestSetup {
+    /// So much of QEMU's memory was in huge pages when the guest was ready, in MiB; absent when reused, and where
+    /// the kernel does not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub huge_pages_mib: Option<u64>,
     /// Restored, booted, or still there from the trial before.
     pub origin: GuestOrigin,
     /// From starting QEMU until the guest's NIC had a carrier, in milliseconds; absent when reused.

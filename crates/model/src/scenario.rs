@@ -6,6 +6,7 @@ mod checks;
 mod factors;
 mod guest;
 mod libvirt;
+mod machine;
 mod topology;
 mod variants;
 
@@ -22,6 +23,7 @@ use crate::workload::Workload;
 pub use changes::Changes;
 pub use factors::{AS_IT_IS, Factor, Factors};
 pub use guest::{Accel, DeviceOption, Guest, Reuse, Vhost};
+pub use machine::{HugePages, MachineType};
 pub use topology::{Chain, FarEnd, Neighbour, Topology};
 pub use variants::Variant;
 
@@ -95,6 +97,9 @@ pub struct Testbed {
     /// What else runs beside the guest under test.
     #[serde(skip_serializing_if = "is_default")]
     pub neighbour: Neighbour,
+    /// Part of a core that the host burns during every trial beside what the test takes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host_load: Option<Ratio>,
     /// The machine at the other end, where `vioperf serve` runs (`vioperf test` writes it): then there
     /// is no lab, and switch and guest are without meaning. The far end is what directions call the
     /// guest.
@@ -119,6 +124,7 @@ impl Default for Testbed {
             chain: Chain::default(),
             firewall_rules: 0,
             neighbour: Neighbour::default(),
+            host_load: None,
             server: None,
             libvirt: None,
         }

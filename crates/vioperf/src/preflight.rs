@@ -96,6 +96,11 @@ pub fn check(mut scenario: Scenario) -> Result<Ready, Failure> {
         let lacks = reasons.iter().map(|out| format!("{}: {}", out.what, out.reason));
         problems.extend(lacks.collect::<Vec<_>>());
     }
+    // Nobody boots what no cell is left of.
+    ingredients.retain(|own: &Ingredients| {
+        let is_its = |cell: &&vioperf_model::plan::Cell| cell.guest.as_ref() == Some(&own.guest);
+        cells.iter().filter(is_its).any(|cell| !without.contains(&cell.id))
+    });
     left_out.extend(reasons);
     if problems.is_empty() {
         return Ok(Ready { scenario, left_out, without, ingredients });

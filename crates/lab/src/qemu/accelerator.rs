@@ -160,7 +160,7 @@ pub fn prove_kvm<E: fmt::Display + Send>(
     shape: Shape,
     converse: impl FnOnce(UnixStream) -> Result<(), E> + Send,
 ) -> Proof {
-    let hypervisor = Hypervisor { qemu: qemu.clone(), accelerator: Accelerator::Kvm };
+    let hypervisor = Hypervisor { qemu: qemu.clone(), accelerator: Accelerator::Kvm, cpu: None };
     let tried = snapshot::boot(&hypervisor, image, shape).and_then(|mut booted| {
         booted.answer_within(PROOF_BOUND, converse)?;
         Ok(booted.age())

@@ -1,6 +1,6 @@
 //! QEMU's command line, as an argument vector.
 //!
-//! Machine type: q35, with PCI Express slots and a conventional bus behind one of them, because
+//! Machine type: by itself q35, with PCI Express slots and a conventional bus behind one of them, because
 //! it is what libvirt and the distributions give to new guests and because PCI Express models belong
 //! into a PCI Express slot; hot-plug and boot took the same time on `pc` for every model.
 //!
@@ -10,6 +10,8 @@
 
 use std::ffi::OsString;
 use std::os::fd::{AsRawFd, RawFd};
+
+use vioperf_model::scenario::{HugePages, MachineType};
 
 use super::binary::SECCOMP;
 use super::nic::{Properties, as_argument};
@@ -53,8 +55,19 @@ pub(super) fn arguments(parts: &Parts<'_>) -> Vec<OsString> {
     let mut line = Line::default();
     line.flag("-nodefaults").flag("-no-user-config").flag("-no-reboot");
     line.option("-display", "none").option("-name", "vioperf,debug-threads=on");
-    line.option("-machine", "q35,graphics=off").option("-accel", accelerator);
-    line.option("-cpu", processor).option("-smp", shape.vcpus.to_string());
+    let memory = match shape.huge_pages {
+        HugePages::Explicit => {
+            let size =
+                format!("memory-backend-memfd,id=ram0,size={}M,hugetlb=on", shape.memory_mib);
+            line.option("-object", size);
+            ",memory-backend=ram0"
+        }
+        HugePages::Auto | HugePages::None | HugePages::Transparent => "",
+    };
+    line.option("-machine", format!("{},graphics=off{memory}", shape.machine));
+    line.option("-accel", accelerator);
+    line.option("-cpu", hypervisor.cpu.as_deref().unwrap_or(processor))
+        .option("-smp", shape.vcpus.to_string());
     line.option("-m", format!("{}M", shape.memory_mib));
     line.option("-kernel", format!("/proc/self/fd/{}", image.kernel().as_raw_fd()));
     line.option("-initrd", format!("/proc/self/fd/{}", image.initramfs().as_raw_fd()));
@@ -65,11 +78,21 @@ pub(super) fn arguments(parts: &Parts<'_>) -> Vec<OsString> {
     line.option("-chardev", format!("socket,id=agent,fd={agent}"));
     line.option("-device", "virtio-serial-pci,id=serial0");
     line.option("-device", format!("virtserialport,chardev=agent,name={AGENT_PORT}"));
-    for (slot, chassis) in PCIE_SLOTS.into_iter().zip([1, 3]) {
-        line.option("-device", format!("pcie-root-port,id={slot},chassis={chassis}"));
+    match shape.machine {
+        MachineType::Q35 => {
+            for (slot, chassis) in PCIE_SLOTS.into_iter().zip([1, 3]) {
+                line.option("-device", format!("pcie-root-port,id={slot},chassis={chassis}"));
+            }
+            line.option("-device", "pcie-root-port,id=slot1,chassis=2");
+            line.option("-device", format!("pcie-pci-bridge,id={LEGACY_BUS},bus=slot1"));
+        }
+        // The same slots by name, all of conventional PCI.
+        MachineType::Pc => {
+            for (slot, chassis) in PCIE_SLOTS.into_iter().chain([LEGACY_BUS]).zip([1, 3, 2]) {
+                line.option("-device", format!("pci-bridge,id={slot},chassis_nr={chassis}"));
+            }
+        }
     }
-    line.option("-device", "pcie-root-port,id=slot1,chassis=2");
-    line.option("-device", format!("pcie-pci-bridge,id={LEGACY_BUS},bus=slot1"));
     if hypervisor.qemu.has_device("pvpanic") {
         line.option("-device", "pvpanic");
     }

@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use nix::sched::{CloneFlags, setns};
 use nix::unistd::{Pid, setsid};
 use serde_json::{Value, json};
+use vioperf_model::scenario::HugePages;
 
 use super::command_line::{Parts, arguments};
 use super::fault::{Fault, GuestError};
@@ -91,8 +92,9 @@ impl Machine {
         let mut command = Command::new(&start.hypervisor.qemu.path);
         command.args(arguments(&parts));
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let small_pages = start.shape.huge_pages == HugePages::None;
         // SAFETY: between fork and exec only system calls are made, nothing is allocated or locked.
-        unsafe { command.pre_exec(move || prepare(&inherited, there.as_ref())) };
+        unsafe { command.pre_exec(move || prepare(&inherited, there.as_ref(), small_pages)) };
         let mut child = command.spawn().map_err(failed("start QEMU"))?;
         drop((monitor_theirs, agent_theirs));
         let (console, errors) = match tails(&mut child) {
@@ -348,8 +350,12 @@ fn tails(child: &mut Child) -> io::Result<(Tail, Tail)> {
 
 /// Runs in the child, between fork and exec: a session of its own keeps Ctrl-C away, and the
 /// descriptors named live through the exec.
-fn prepare(inherited: &[RawFd], namespace: Option<&File>) -> io::Result<()> {
+fn prepare(inherited: &[RawFd], namespace: Option<&File>, small_pages: bool) -> io::Result<()> {
     setsid()?;
+    if small_pages {
+        // Of this process and what it becomes; QEMU asks for huge pages by itself (prctl(2)).
+        nix::sys::prctl::set_thp_disable(true)?;
+    }
     if let Some(namespace) = namespace {
         setns(namespace, CloneFlags::CLONE_NEWNET)?;
     }

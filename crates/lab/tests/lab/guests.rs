@@ -20,7 +20,7 @@ pub const BOUND: Duration = Duration::from_secs(60);
 
 /// The installed QEMU without KVM: what a test finds must not depend on the machine.
 pub fn hypervisor() -> Hypervisor {
-    Hypervisor { qemu: Qemu::find(None).unwrap(), accelerator: Accelerator::Tcg }
+    Hypervisor { qemu: Qemu::find(None).unwrap(), accelerator: Accelerator::Tcg, cpu: None }
 }
 
 /// Kernel and initramfs with the agent and every model's driver.

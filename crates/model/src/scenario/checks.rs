@@ -5,6 +5,7 @@ use std::ops::RangeInclusive;
 use super::{Contradiction, IpVersion, Placement, Scenario, Testbed};
 use crate::plan;
 use crate::section::{self, SectionName};
+use crate::units::Ratio;
 use crate::workload::{Workload, WorkloadKind};
 
 const UDP_HEADER_BYTES: u32 = 8;
@@ -12,6 +13,10 @@ const UDP_HEADER_BYTES: u32 = 8;
 /// Slowest and fastest link in bits per second: a frame takes 0.2 s at the one, and the other is
 /// beyond what one core moves.
 const LINK_RATES: RangeInclusive<u64> = 64_000..=400_000_000_000;
+
+/// What one thread can burn, and what is seen among everything else.
+pub(super) const LOADS: RangeInclusive<Ratio> =
+    Ratio::from_ppm(10_000)..=Ratio::from_ppm(1_000_000);
 
 /// More are more than anybody measures, and would take long to say so.
 const MOST_CELLS: usize = 4096;
@@ -223,6 +228,11 @@ impl Testbed {
             self.interface.as_ref().is_some_and(|name| !is_name(name)),
             "testbed.interface",
             "an interface's name has 1 to 15 characters, without / and spaces".into(),
+        );
+        check(
+            self.host_load.is_some_and(|load| !LOADS.contains(&load)),
+            "testbed.host_load",
+            "a part of one core, from 1 % to 100 %".into(),
         );
         check(
             self.rate.is_some_and(|rate| !LINK_RATES.contains(&rate.as_bits_per_second())),

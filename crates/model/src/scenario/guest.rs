@@ -6,10 +6,11 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Contradiction;
+use super::checks::LOADS;
 use super::variants::is_default;
+use super::{Contradiction, HugePages, MachineType};
 use crate::interface_settings::{Coalesce, InterfaceSettings, Rings, Steering};
-use crate::units::{ByteSize, TimeSpan};
+use crate::units::{ByteSize, Ratio, TimeSpan};
 
 /// The guest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -63,6 +64,18 @@ pub struct Guest {
     /// Who moves the frames between the tap and the guest.
     #[serde(skip_serializing_if = "is_default")]
     pub vhost: Vhost,
+    /// QEMU's CPU model; absent gives the host's own under KVM, and everything that is emulated else.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<String>,
+    /// QEMU's machine type.
+    #[serde(skip_serializing_if = "is_default")]
+    pub machine: MachineType,
+    /// Which pages of the host the guest's memory is in.
+    #[serde(skip_serializing_if = "is_default")]
+    pub huge_pages: HugePages,
+    /// Part of a virtual CPU that the guest burns during every trial beside what the test takes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub load: Option<Ratio>,
     /// What executes the guest's instructions.
     pub accel: Accel,
     /// How long a guest serves.
@@ -89,6 +102,10 @@ impl Default for Guest {
             rps: None,
             xps: None,
             vhost: Vhost::default(),
+            cpu: None,
+            machine: MachineType::default(),
+            huge_pages: HugePages::default(),
+            load: None,
             accel: Accel::Auto,
             reuse: Reuse::Group,
             ready_timeout: TimeSpan::from_millis(60_000),
@@ -189,6 +206,7 @@ impl Guest {
             rps: None,
             xps: None,
             vhost: Vhost::default(),
+            load: None,
             ..self.clone()
         }
     }
@@ -224,6 +242,17 @@ impl Guest {
             self.queues.is_some_and(|n| !(1..=MOST_QUEUES).contains(&n)),
             "guest.queues",
             format!("a NIC has 1 to {MOST_QUEUES} queue pairs"),
+        );
+        check(
+            self.load.is_some_and(|load| !LOADS.contains(&load)),
+            "guest.load",
+            "a part of one virtual CPU, from 1 % to 100 %".into(),
+        );
+        let is_cpu = |c: char| c.is_ascii_alphanumeric() || "-_.,+=".contains(c);
+        check(
+            self.cpu.as_ref().is_some_and(|cpu| cpu.is_empty() || !cpu.chars().all(is_cpu)),
+            "guest.cpu",
+            "no CPU model: `qemu-system-x86_64 -cpu help` lists them".into(),
         );
         check(
             self.memory < ByteSize::from_mib(128),

@@ -159,8 +159,11 @@ impl GuestFactory {
         // Without the user's kernel arguments: what they break is not KVM's fault, and remembered.
         let verdict = choose(ingredients, wanted, &image, shape, interrupt)?;
         let image = image.with_arguments(wanted.kernel_arguments.as_deref().unwrap_or_default());
-        let hypervisor =
-            Hypervisor { qemu: ingredients.qemu.clone(), accelerator: verdict.accelerator };
+        let hypervisor = Hypervisor {
+            qemu: ingredients.qemu.clone(),
+            accelerator: verdict.accelerator,
+            cpu: wanted.cpu.clone(),
+        };
         let kernel = &ingredients.kernel;
         let mut factory = Self {
             hypervisor,
@@ -258,7 +261,8 @@ pub fn shape_of(wanted: &Guest) -> Shape {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let half = u16::try_from(cores / 2).unwrap_or(u16::MAX).clamp(1, 4);
     let vcpus = wanted.vcpus.unwrap_or(half);
-    Shape { vcpus, memory_mib: wanted.memory.as_bytes() >> 20 }
+    let (machine, huge_pages) = (wanted.machine, wanted.huge_pages);
+    Shape { vcpus, memory_mib: wanted.memory.as_bytes() >> 20, machine, huge_pages }
 }
 
 fn choose(

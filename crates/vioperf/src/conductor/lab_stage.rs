@@ -190,7 +190,17 @@ fn nodes<'a>(standing: &'a mut Standing, cell: &Cell, is_emulated: bool) -> Node
             peer
         }
     };
-    Nodes { far, near, beside, host, burn: None, processes, open_vswitch, guest: watched_guest }
+    Nodes {
+        far,
+        near,
+        beside,
+        host,
+        burn: None,
+        host_burn: None,
+        processes,
+        open_vswitch,
+        guest: watched_guest,
+    }
 }
 
 impl LabStage<'_> {
@@ -202,7 +212,10 @@ impl LabStage<'_> {
     ) -> Result<(Measured, Option<SearchRecord>), NodeError> {
         let (interrupt, output) = (self.interrupt, self.output);
         let is_emulated = self.supply.of(cell).is_some_and(|order| order.factory.is_emulated());
-        let mut nodes = Nodes { burn: self.burn, ..nodes(standing, cell, is_emulated) };
+        let of_guest = cell.guest.as_ref().and_then(|guest| guest.load);
+        let burn = self.burn.or(of_guest);
+        let host_burn = cell.testbed.host_load;
+        let mut nodes = Nodes { burn, host_burn, ..nodes(standing, cell, is_emulated) };
         if cell.workload.kind != WorkloadKind::RateSearch {
             let mut workload = cell.workload.clone();
             if is_fresh && is_emulated {

@@ -1,15 +1,16 @@
 //! A guest from its start to the moment that its NIC is ready.
 
 use std::net::IpAddr;
+use std::path::Path;
 use std::time::{Instant, SystemTime};
 
-use vioperf_lab::qemu::{Guest, GuestSource, NicSpec};
+use vioperf_lab::qemu::{Guest, GuestSource, NicSpec, memory_pages};
 use vioperf_lab::{GuestPart, GuestSpec};
 use vioperf_model::nic::{NicModel, Queues};
 use vioperf_model::plan::Cell;
 use vioperf_model::record::{GuestOrigin, GuestSetup, OtherGuest, Place};
 use vioperf_model::sample::InterfaceFacts;
-use vioperf_model::scenario::{Chain, FarEnd, Neighbour, Topology};
+use vioperf_model::scenario::{Chain, FarEnd, HugePages, Neighbour, Topology};
 use vioperf_model::wire::{
     ForwardingConfig, ForwardingFacts, ForwardingWay, InterfaceConfig, InterfaceSelector, Route,
 };
@@ -45,7 +46,8 @@ impl StandingGuest {
     pub(super) fn reused(&self) -> GuestSetup {
         let port = self.guest.port().map(str::to_owned);
         let others = Vec::new();
-        GuestSetup { origin: GuestOrigin::Reused, ready_ms: None, path: None, port, others }
+        let origin = GuestOrigin::Reused;
+        GuestSetup { huge_pages_mib: None, origin, ready_ms: None, path: None, port, others }
     }
 
     /// As it stands in the record beside the guest under test.
@@ -193,9 +195,17 @@ impl LabStage<'_> {
             let console_tail = guest.console_tail();
             return Err(Failed { reason, console_tail, interrupted: false });
         }
+        let wanted = order.guest.huge_pages;
+        let huge_pages_mib = match memory_pages::verify(Path::new("/"), guest.qemu_pid(), wanted) {
+            Err(error) if wanted != HugePages::Auto => {
+                let (reason, console_tail) = (error.to_string(), guest.console_tail());
+                return Err(Failed { reason, console_tail, interrupted: false });
+            }
+            told => told.ok(),
+        };
         let ready_ms = Some(milliseconds(started.elapsed()));
         let (path, port) = (Some(guest.path()), guest.port().map(str::to_owned));
-        let setup = GuestSetup { origin, ready_ms, path, port, others: Vec::new() };
+        let setup = GuestSetup { huge_pages_mib, origin, ready_ms, path, port, others: Vec::new() };
         // Of one that forwards, one on either side.
         let addresses = match part {
             GuestPart::Forwarder => nics.iter().map(|nic| nic.spec.addresses[0]).collect(),

@@ -53,8 +53,10 @@ pub struct Nodes<'a> {
     pub beside: Vec<Beside<'a>>,
     /// The host's observer.
     pub host: &'a mut NodeLink,
-    /// Part of a core that the near end burns meanwhile, to check readings by.
+    /// Part of a core that the near end burns meanwhile.
     pub burn: Option<Ratio>,
+    /// Part of a core that the host burns.
+    pub host_burn: Option<Ratio>,
     /// Processes whose threads the observer samples.
     pub processes: Vec<WatchedProcess>,
     /// The socket of the switch's database, where that is an Open vSwitch.
@@ -140,8 +142,8 @@ pub fn conduct_and_drain(
     let interval = sample_interval(workload);
     let [at_far, at_near] = prepare(far, near, workload, interval)?;
     let observes = part(Role::Observer, workload, interval, nodes.processes.clone());
-    let open_vswitch = nodes.open_vswitch.clone();
-    nodes.host.prepare(Prepare { open_vswitch, counts_hardware: true, ..observes })?;
+    let (open_vswitch, burn) = (nodes.open_vswitch.clone(), nodes.host_burn);
+    nodes.host.prepare(Prepare { open_vswitch, burn, counts_hardware: true, ..observes })?;
     nodes.beside.iter_mut().try_for_each(|beside| beside.prepare(workload, interval))?;
 
     // Whoever receives what is measured begins first and ends last.

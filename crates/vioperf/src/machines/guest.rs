@@ -67,7 +67,9 @@ impl GuestStage<'_> {
         let origin = if is_fresh { GuestOrigin::Booted } else { GuestOrigin::Reused };
         let interface = self.domain.measured.interface();
         let port = interface.and_then(|interface| interface.target.clone());
-        Ok(GuestSetup { origin, ready_ms, path: interface.map(path), port, others: Vec::new() })
+        let (huge_pages_mib, others) = (None, Vec::new());
+        let path = interface.map(path);
+        Ok(GuestSetup { huge_pages_mib, origin, ready_ms, path, port, others })
     }
 
     /// Makes it ready before the first trial: what its path is like has to be known for the plan. Where a cell's

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use vioperf_lab::qemu::guest::{VHOST_DEVICE, takes_vhost};
+use vioperf_lab::qemu::memory_pages;
 use vioperf_lab::switch::{has_queues, has_tap, refuses};
 use vioperf_model::nic::Queues;
 use vioperf_model::plan::{Cell, CellId};
@@ -69,6 +70,9 @@ fn lack(cell: &Cell, root: &Path) -> Option<String> {
         if !has_queues(switch) {
             return Some(format!("the switch {switch} carries one queue: leave guest.queues out"));
         }
+    }
+    if let Some(lack) = memory_pages::lacks(root, guest.huge_pages, guest.memory.as_bytes() >> 20) {
+        return Some(lack);
     }
     if guest.vhost == Vhost::On {
         if !takes_vhost(model) || !has_tap(switch) {
