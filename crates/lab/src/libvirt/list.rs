@@ -86,13 +86,12 @@ pub fn list(virsh: &Virsh, addresses: bool) -> Result<Vec<DomainFacts>, FindErro
 /// # Errors
 /// When there is none, with the nearest name.
 pub fn find(virsh: &Virsh, name: &str) -> Result<Found, FindError> {
-    let uuid = match virsh.ask(&["domuuid", "--domain", name]) {
-        Ok(uuid) => uuid.trim().to_owned(),
-        Err(VirshError::NoDomain(_)) => return Err(unknown(virsh, name)),
-        Err(error) => return Err(error.into()),
+    // Not by `domuuid`, which takes a name but no UUID.
+    let facts = match facts(virsh, name, true) {
+        Err(FindError::Virsh(VirshError::NoDomain(_))) => return Err(unknown(virsh, name)),
+        facts => facts?,
     };
-    let facts = facts(virsh, &uuid, true)?;
-    let information = virsh.ask(&["dominfo", "--domain", &uuid])?;
+    let information = virsh.ask(&["dominfo", "--domain", &facts.uuid])?;
     let says = |key: &str| {
         information
             .lines()

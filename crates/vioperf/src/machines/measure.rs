@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow};
+use vioperf_model::libvirt::MeasuredDomain;
 use vioperf_model::plan::{Cell, Plan};
 use vioperf_model::record::{RunEnd, RunEnding, RunInfo, SCHEMA_VERSION};
 use vioperf_model::scenario::{IpVersion, Scenario};
@@ -96,6 +97,8 @@ fn run<A: Audience>(
 ) -> Result<(RunInfo, A), Failure> {
     let Job { mut scenario, origin, seed, way, output, tells, .. } = job;
     scenario.testbed.server = Some(way.machine().to_string());
+    // What its owner made of it.
+    let before = domain.as_ref().map(|domain| domain.measured.domain.clone());
     let ready_within = scenario.guest.ready_timeout.as_duration();
     let mut guest =
         domain.as_mut().map(|domain| GuestStage { domain, lent, ready_within, met: None });
@@ -123,6 +126,7 @@ fn run<A: Audience>(
     let machine_before = machine_look::look(Path::new("/"));
     let plan = Plan::new(&scenario, seed);
     let measured = guest.as_ref().map(|guest| guest.domain.measured.clone());
+    let measured = measured.zip(before).map(|(it, domain)| MeasuredDomain { domain, ..it });
     if let Some(reason) = measured.as_ref().and_then(|domain| domain.unreadable.as_ref()) {
         output.warning(format_args!("the hypervisor cannot be read whole: {reason}"));
     }
