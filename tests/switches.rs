@@ -21,6 +21,7 @@ const SWITCHES: &[(&str, &str)] = &[
     ("macvtap-private", "a macvtap in private mode"),
     ("macvtap-passthru", "a macvtap in passthru mode"),
     ("passt", "a socket to passt"),
+    ("slirp", "slirp in QEMU's main loop"),
 ];
 
 fn scenario(switches: &[&str]) -> String {

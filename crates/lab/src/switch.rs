@@ -17,6 +17,7 @@ use crate::sriov::SriovError;
 use crate::tap::TapError;
 
 mod backing;
+mod behind_host;
 mod bridge;
 mod lack;
 mod macvtap;
@@ -26,6 +27,7 @@ mod pair;
 mod passt;
 mod ports;
 mod room;
+mod slirp;
 mod sriov;
 mod vlan;
 mod wire;
@@ -33,7 +35,7 @@ mod wire;
 pub use self::backing::Backing;
 pub use self::lack::Lack;
 pub use self::room::Room;
-pub use self::wire::{Backend, Held, Wire};
+pub use self::wire::{Backend, Held, Slirp, Wire};
 
 /// Every switch.
 const TABLE: &[Row] = &[
@@ -48,6 +50,7 @@ const TABLE: &[Row] = &[
     macvtap::PRIVATE,
     macvtap::PASSTHRU,
     passt::ROW,
+    slirp::ROW,
     sriov::ROW,
     sriov::HOST,
 ];

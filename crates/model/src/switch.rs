@@ -37,6 +37,7 @@ pub const SWITCHES: &[SwitchRow] = &[
         "passt",
         "no switch: passt ends the guest's connections and makes its own, without privileges",
     ),
+    row("slirp", "no switch: QEMU itself ends the guest's connections and makes its own"),
     of_host("sriov", "virtual functions of a network card, which is the switch"),
     of_host("sriov-host", "the same, the peer on the card's physical function, as the host is"),
 ];

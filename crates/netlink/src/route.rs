@@ -18,10 +18,19 @@ impl Socket {
     /// # Errors
     /// When the kernel refuses: `ENETUNREACH` where the router is in no network of the interface's.
     pub fn set_route(&mut self, index: u32, network: Address, gateway: IpAddr) -> Result<()> {
-        let address = |address| match address {
-            IpAddr::V4(address) => RouteAddress::Inet(address),
-            IpAddr::V6(address) => RouteAddress::Inet6(address),
-        };
+        self.add_route(index, network, RouteAttribute::Gateway(address(gateway)))
+    }
+
+    /// Reaches a network that an interface is on from that address of the machine's, where a socket has chosen
+    /// none; a route that was there gives way.
+    ///
+    /// # Errors
+    /// When the kernel refuses: `EINVAL` where the machine has not the address.
+    pub fn set_source(&mut self, index: u32, network: Address, source: IpAddr) -> Result<()> {
+        self.add_route(index, network, RouteAttribute::PrefSource(address(source)))
+    }
+
+    fn add_route(&mut self, index: u32, network: Address, how: RouteAttribute) -> Result<()> {
         let mut message = RouteMessage::default();
         message.header.address_family = match network.address {
             IpAddr::V4(_) => AddressFamily::Inet,
@@ -30,15 +39,25 @@ impl Socket {
         message.header.destination_prefix_length = network.prefix_length;
         message.header.table = RouteHeader::RT_TABLE_MAIN;
         message.header.protocol = RouteProtocol::Static;
-        message.header.scope = RouteScope::Universe;
+        message.header.scope = match how {
+            RouteAttribute::Gateway(_) => RouteScope::Universe,
+            _ => RouteScope::Link,
+        };
         message.header.kind = RouteType::Unicast;
         message.attributes.push(RouteAttribute::Destination(address(masked(network))));
-        message.attributes.push(RouteAttribute::Gateway(address(gateway)));
+        message.attributes.push(how);
         message.attributes.push(RouteAttribute::Oif(index));
         let interface = self.named(index);
         let subject = Subject { operation: "add a route by", interface: &interface };
         let request = RouteNetlinkMessage::NewRoute(message);
         self.change(subject, request, NLM_F_CREATE | NLM_F_REPLACE)
+    }
+}
+
+fn address(address: IpAddr) -> RouteAddress {
+    match address {
+        IpAddr::V4(address) => RouteAddress::Inet(address),
+        IpAddr::V6(address) => RouteAddress::Inet6(address),
     }
 }
 

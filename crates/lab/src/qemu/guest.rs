@@ -101,6 +101,7 @@ struct Plugged {
     wire: String,
     port: Option<String>,
     ports: Option<RangeInclusive<u16>>,
+    gateway: Option<IpAddr>,
     netdev: &'static str,
     held: Held,
     mac: Mac,
@@ -159,8 +160,8 @@ pub(crate) fn start(
     // Our descriptors of the tap close here: from now on it lives exactly as long as QEMU.
     let plugged = |Plug { wire, mac, .. }: Plug<'_>| {
         let netdev = wire.backend.netdev();
-        let Wire { name, port, ports, held, .. } = wire;
-        Plugged { wire: name, port, ports, netdev, held, mac }
+        let Wire { name, port, ports, gateway, held, .. } = wire;
+        Plugged { wire: name, port, ports, gateway, netdev, held, mac }
     };
     let nics = plugs.into_iter().map(plugged).collect();
     let (vhost, path) = (!vhosts.is_empty(), String::new());
@@ -269,6 +270,12 @@ impl Guest {
     #[must_use]
     pub fn ports(&self) -> Option<RangeInclusive<u16>> {
         self.nics.first()?.ports.clone()
+    }
+
+    /// Who answers for the peer, where nobody answers for any other neighbour.
+    #[must_use]
+    pub fn gateway(&self) -> Option<IpAddr> {
+        self.nics.first()?.gateway
     }
 
     /// Processes that serve it alone, with what they are called in reports.

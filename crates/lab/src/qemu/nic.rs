@@ -40,6 +40,15 @@ pub(super) fn backend(number: usize, backend: &Backend, vhost: &[OwnedFd]) -> Pr
             properties.push(("addr.type".into(), "fd".into()));
             properties.push(("addr.str".into(), socket.as_raw_fd().to_string().into()));
         }
+        Backend::Slirp(slirp) => {
+            properties.push(("ipv6".into(), false.into()));
+            properties.push(("net".into(), slirp.network.as_str().into()));
+            properties.push(("host".into(), slirp.gateway.to_string().into()));
+            properties.push(("dns".into(), slirp.name_server.to_string().into()));
+            let forward = |text: &String| serde_json::json!({ "str": text });
+            let forwards = slirp.forwards.iter().map(forward).collect();
+            properties.push(("hostfwd".into(), Value::Array(forwards)));
+        }
     }
     properties
 }
@@ -130,10 +139,17 @@ pub(super) fn as_json(properties: Properties) -> Value {
     Value::Object(object)
 }
 
-/// For the command line: the first value bare, then `name=value`.
+/// For the command line: the first value bare, then `name=value`; a list's name again and again.
 pub(super) fn as_argument(properties: Properties) -> String {
     let mut parts = Vec::new();
-    for (name, value) in properties {
+    let each = |(name, value): (String, Value)| match value {
+        Value::Array(list) => {
+            let item = |item: Value| (name.clone(), item.get("str").cloned().unwrap_or(item));
+            list.into_iter().map(item).collect()
+        }
+        value => vec![(name, value)],
+    };
+    for (name, value) in properties.into_iter().flat_map(each) {
         let text = match value {
             Value::Bool(true) => "on".to_owned(),
             Value::Bool(false) => "off".to_owned(),
@@ -149,6 +165,7 @@ pub(super) fn as_argument(properties: Properties) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::switch::Slirp;
 
     #[test]
     fn every_model_gets_a_slot_of_its_bus() {
@@ -187,6 +204,20 @@ mod tests {
         assert_eq!(json["addr"], serde_json::json!({ "type": "fd", "str": number }));
         let text = as_argument(backend(0, &stream, &[]));
         assert_eq!(text, format!("stream,id=net0,addr.type=fd,addr.str={number}"));
+    }
+
+    #[test]
+    fn forwards_are_a_list_for_the_monitor_and_named_again_on_the_command_line() {
+        let address = std::net::Ipv4Addr::LOCALHOST.into();
+        let forwards = vec!["tcp:a:1-b:1".to_owned(), "udp:a:1-b:1".to_owned()];
+        let network = "198.18.1.1/15".to_owned();
+        let slirp = Slirp { network, gateway: address, name_server: address, forwards };
+        let slirp = Backend::Slirp(slirp);
+        let json = as_json(backend(0, &slirp, &[]));
+        assert_eq!(json["hostfwd"][1], serde_json::json!({ "str": "udp:a:1-b:1" }));
+        let text = as_argument(backend(0, &slirp, &[]));
+        assert!(text.ends_with("hostfwd=tcp:a:1-b:1,hostfwd=udp:a:1-b:1"), "{text}");
+        assert!(text.starts_with("user,id=net0,ipv6=off,net=198.18.1.1/15,host="), "{text}");
     }
 
     #[test]

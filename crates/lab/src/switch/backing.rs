@@ -15,6 +15,8 @@ pub enum Backing {
     Macvtap,
     /// A stream socket to a program.
     Stream,
+    /// QEMU's own network.
+    Slirp,
 }
 
 impl Backing {
@@ -27,7 +29,7 @@ impl Backing {
                 let what = "only root may make and open a macvtap's device file";
                 Lack::new(what, "run vioperf as root")
             }),
-            Self::Stream => None,
+            Self::Stream | Self::Slirp => None,
         };
         of_machine.or_else(|| {
             let qemu = qemu?;
@@ -42,6 +44,7 @@ impl Backing {
         match self {
             Self::Tap | Self::Macvtap => "tap",
             Self::Stream => "stream",
+            Self::Slirp => "user",
         }
     }
 }

@@ -5,21 +5,18 @@
 //!
 //! Source: passt(1).
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use nix::errno::Errno;
-use nix::unistd::Pid;
-use vioperf_netlink::{Address, NamespaceRef, Socket};
+use vioperf_netlink::Socket;
 
+use super::behind_host::{BehindHost, nobody_beside};
 use super::lack::{self, find_program};
-use super::pair::Pair;
 use super::{
-    Backend, Backing, GuestEnd, Held, NamespaceEnd, NearEnds, Part, Room, Row, Site, Switch,
-    SwitchError, Wire,
+    Backend, Backing, GuestEnd, Held, NamespaceEnd, NearEnds, Room, Row, Site, Switch, SwitchError,
+    Wire,
 };
 use crate::namespace::{Service, serve};
 
@@ -30,7 +27,7 @@ pub(super) const ROW: Row = Row {
     // Two could not listen to the same ports, though one of their guests rests.
     near_ends: NearEnds::Either,
     room: Room::ONE_GUEST,
-    open: |_| Box::new(Passt { pair: Pair::of(ROW.name), host: None }),
+    open: |_| Box::new(Passt { host: BehindHost::of(ROW.name) }),
 };
 
 const PROGRAM: &str = "passt";
@@ -43,8 +40,7 @@ const PORTS: std::ops::RangeInclusive<u16> = 28_672..=32_767;
 /// A wire, and the namespace where passt stands.
 #[derive(Debug)]
 struct Passt {
-    pair: Pair,
-    host: Option<(Pid, String)>,
+    host: BehindHost,
 }
 
 impl Switch for Passt {
@@ -57,11 +53,7 @@ impl Switch for Passt {
         site: &mut Site<'_>,
         end: NamespaceEnd<'_>,
     ) -> Result<Option<String>, SwitchError> {
-        if end.part == Part::Second {
-            self.host = Some((end.pid, end.interface.to_owned()));
-        }
-        self.pair.connect(site, &end)?;
-        Ok(None)
+        self.host.connect(site, &end)
     }
 
     fn connect_guest(
@@ -70,8 +62,7 @@ impl Switch for Passt {
         guest: &GuestEnd<'_>,
     ) -> Result<Wire, SwitchError> {
         let failed = |what: &str| SwitchError::Program { switch: ROW.name, what: what.to_owned() };
-        let (pid, interface) = self.host.as_ref().ok_or_else(|| failed("it has no host"))?;
-        add_addresses(*pid, interface, guest)?;
+        let (pid, interface) = self.host.take_addresses(guest)?;
         let step = "make a socket for passt";
         let pair = UnixStream::pair().map_err(|source| SwitchError::Io { step, source })?;
         let (ours, theirs) = (OwnedFd::from(pair.0), OwnedFd::from(pair.1));
@@ -81,7 +72,7 @@ impl Switch for Passt {
             program: program.ok_or_else(|| failed(INSTALL))?.into(),
             arguments: arguments(&theirs, interface, site.mtu, guest).map(Into::into).collect(),
             inherited: vec![theirs.as_raw_fd()],
-            beside: Some(*pid),
+            beside: Some(pid),
             ..Service::default()
         };
         let held = Held::of_process(PROGRAM, serve(site.sandbox, service)?);
@@ -101,34 +92,6 @@ impl Switch for Passt {
     fn tear_down(&mut self, _: &mut Socket) -> Vec<SwitchError> {
         // The wire goes with the namespaces that it is in.
         Vec::new()
-    }
-}
-
-/// Gives the host the guest's addresses.
-fn add_addresses(pid: Pid, interface: &str, guest: &GuestEnd<'_>) -> Result<(), SwitchError> {
-    let mut there = Socket::open_in(NamespaceRef::Pid(pid))?;
-    let index = there.link_by_name(interface)?.index;
-    for &address in guest.addresses {
-        let prefix_length = if address.is_ipv4() { 32 } else { 128 };
-        match there.add_address(index, Address { address, prefix_length }) {
-            Err(error) if error.errno() == Some(Errno::EEXIST) => {}
-            outcome => outcome?,
-        }
-    }
-    Ok(())
-}
-
-/// An address beside another one, that nobody has.
-fn beside(address: IpAddr) -> IpAddr {
-    match address {
-        IpAddr::V4(address) => {
-            let [a, b, c, _] = address.octets();
-            Ipv4Addr::new(a, b, c, 254).into()
-        }
-        IpAddr::V6(address) => {
-            let [a, b, c, d, e, f, g, _] = address.segments();
-            Ipv6Addr::new(a, b, c, d, e, f, g, 0xfffe).into()
-        }
     }
 }
 
@@ -153,8 +116,10 @@ fn arguments(
     ];
     let addresses = first.map(|&own| {
         // It wants a gateway where there is no route, and has no use for one.
-        let mut pairs =
-            vec![("--address", own.to_string()), ("--gateway", beside(own).to_string())];
+        let mut pairs = vec![
+            ("--address", own.to_string()),
+            ("--gateway", nobody_beside(own, 254).to_string()),
+        ];
         let netmask = ("--netmask", guest.prefix_length.to_string());
         pairs.extend(own.is_ipv4().then_some(netmask));
         pairs.into_iter().flat_map(|(name, value)| [name.to_owned(), value])

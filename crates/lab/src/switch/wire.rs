@@ -1,5 +1,6 @@
 //! The host's end of a guest's wire, as it is handed to QEMU.
 
+use std::net::IpAddr;
 use std::ops::RangeInclusive;
 use std::os::fd::OwnedFd;
 
@@ -22,6 +23,8 @@ pub struct Wire {
     pub beside: Option<Pid>,
     /// The ports that the guest's ends of connections must be on, where the backend forwards no others.
     pub ports: Option<RangeInclusive<u16>>,
+    /// Who answers for the peer, where nobody answers for any other neighbour.
+    pub gateway: Option<IpAddr>,
     /// What goes when the guest does.
     pub held: Held,
 }
@@ -30,7 +33,7 @@ impl Wire {
     /// One whose interface is a port of the sandbox's network namespace and goes with QEMU.
     pub(super) fn of_port(name: String, backend: Backend) -> Self {
         let (port, held) = (Some(name.clone()), Held::default());
-        Self { name, port, backend, beside: None, ports: None, held }
+        Self { name, port, backend, beside: None, ports: None, gateway: None, held }
     }
 
     /// One that is no such port.
@@ -46,6 +49,21 @@ pub enum Backend {
     Tap(Vec<OwnedFd>),
     /// A connected stream socket; each frame follows its length.
     Stream(OwnedFd),
+    /// Nothing: QEMU makes sockets itself.
+    Slirp(Slirp),
+}
+
+/// What QEMU's own network is made with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Slirp {
+    /// An address in it, and the length of its prefix.
+    pub network: String,
+    /// The neighbour that it answers as.
+    pub gateway: IpAddr,
+    /// Its name server: an address that nobody has, as it is not the peer's.
+    pub name_server: IpAddr,
+    /// What it listens to on the host for the guest (`tcp::PORT-ADDRESS:PORT`).
+    pub forwards: Vec<String>,
 }
 
 impl Backend {
@@ -55,6 +73,7 @@ impl Backend {
         match self {
             Self::Tap(_) => "tap",
             Self::Stream(_) => "stream",
+            Self::Slirp(_) => "user",
         }
     }
 
@@ -63,6 +82,7 @@ impl Backend {
         match self {
             Self::Tap(queues) => queues,
             Self::Stream(socket) => std::slice::from_ref(socket),
+            Self::Slirp(_) => &[],
         }
     }
 }

@@ -109,6 +109,18 @@ pub(super) fn route(cell: &Cell, to_far: bool, gateway: Option<IpAddr>) -> Vec<R
     vec![Route { network, prefix_length: prefix_length(cell), gateway }]
 }
 
+/// How a guest reaches the peer's addresses where a gateway answers for them.
+fn to_peer(cell: &Cell, gateway: Option<IpAddr>) -> Vec<Route> {
+    let Some(gateway) = gateway else { return Vec::new() };
+    let ip = cell.testbed.ip;
+    let further = addresses::further(ip, Owner::Peer, &cell.workload);
+    let route = |network: IpAddr| {
+        let prefix_length = if network.is_ipv4() { 32 } else { 128 };
+        Route { network, prefix_length, gateway }
+    };
+    [vec![addresses::peer(ip)], further].concat().into_iter().map(route).collect()
+}
+
 /// Length of the prefix of a cell's networks.
 pub(super) fn prefix_length(cell: &Cell) -> u8 {
     addresses::prefix_length(cell.testbed.ip, cell.testbed.chain == Chain::Router)
@@ -153,7 +165,7 @@ impl LabStage<'_> {
                 interface: InterfaceSelector::Mac(mac.to_string()),
                 address: nic.spec.addresses[0],
                 further_addresses: nic.spec.addresses[1..].to_vec(),
-                routes: nic.routes.clone(),
+                routes: [nic.routes.clone(), to_peer(cell, guest.gateway())].concat(),
                 prefix_length: nic.spec.prefix_length,
                 mtu: cell.testbed.mtu,
                 settings: order.guest.interface_settings(),
