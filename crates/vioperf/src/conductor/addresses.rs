@@ -137,9 +137,9 @@ mod tests {
         for ip in [IpVersion::Ipv4, IpVersion::Ipv6] {
             let mut all: Vec<IpAddr> =
                 owners.iter().flat_map(|owner| further(ip, *owner, &workload)).collect();
-            all.extend([peer(ip), second(ip), of_guest(ip, 0)]);
+            all.extend([peer(ip), second(ip), host_end(ip), of_guest(ip, 0)]);
             let distinct: std::collections::BTreeSet<&IpAddr> = all.iter().collect();
-            assert_eq!((all.len(), distinct.len()), (6 * 63 + 3, 6 * 63 + 3));
+            assert_eq!((all.len(), distinct.len()), (owners.len() * 63 + 4, owners.len() * 63 + 4));
             let plain = Workload::new(WorkloadKind::PacketRate);
             assert!(further(ip, Owner::Peer, &plain).is_empty());
         }

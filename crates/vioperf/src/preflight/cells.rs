@@ -9,7 +9,7 @@ use vioperf_lab::switch::{has_queues, has_tap, refuses};
 use vioperf_model::nic::Queues;
 use vioperf_model::plan::{Cell, CellId};
 use vioperf_model::record::LeftOut;
-use vioperf_model::scenario::{Guest, Vhost};
+use vioperf_model::scenario::{Chain, Guest, Vhost};
 
 /// Cells that are left out, and why.
 #[derive(Debug, Default)]
@@ -53,6 +53,13 @@ impl Lacking {
 fn no_room(cell: &Cell) -> Option<LeftOut> {
     let (switch, topology) = (cell.testbed.switch, cell.testbed.topology());
     let is_lab = cell.testbed.server.is_none();
+    let several = [cell.workload.source_addresses, cell.workload.destination_addresses];
+    let is_spread = several.into_iter().flatten().any(|addresses| addresses > 1);
+    if topology.chain == Chain::Router && is_spread {
+        let reason = "an end has one address on either side of a router: leave source_addresses and \
+                      destination_addresses out";
+        return Some(LeftOut { what: format!("{topology}"), reason: reason.to_owned() });
+    }
     let lack = refuses(switch, topology).filter(|_| is_lab)?;
     Some(LeftOut { what: format!("switch {switch} with {topology}"), reason: lack.to_string() })
 }
