@@ -43,6 +43,11 @@ impl<T: Section> Changes<T> {
         self.keys.is_empty()
     }
 
+    /// The keys that are changed.
+    pub fn keys(&self) -> impl Iterator<Item = &str> {
+        self.keys.keys().map(String::as_str)
+    }
+
     /// Whether a key is changed, or something inside of it.
     pub fn changes(&self, path: &str) -> bool {
         let mut table = &self.keys;

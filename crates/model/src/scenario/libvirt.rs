@@ -37,10 +37,38 @@ impl Scenario {
                 format!("of a domain of libvirt only its NIC and guest.{OF_DOMAIN} are changed"),
             );
         }
+        let of_variants = self.variants.iter().flat_map(|variant| variant.guest.keys());
+        for key in of_variants.filter(|key| is_other(key)) {
+            let message = format!(
+                "of a domain of libvirt only guest.{OF_DOMAIN} are changed, not guest.{key}"
+            );
+            check(testbed.libvirt.is_some(), "variants", message);
+        }
         check(
             self.repeat.undisturbed && testbed.server.is_some(),
             "repeat.undisturbed",
             "between two machines nobody watches how fast the cores are: leave it out".into(),
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::scenario_file;
+
+    #[test]
+    fn what_is_not_made_in_a_domain_is_refused_of_variants_too() {
+        let with = |change: &str| {
+            let text = format!(
+                "name = \"s\"\nquestion = \"q\"\n[testbed]\nserver = \"ssh://root@192.0.2.5\"\n\
+                 libvirt = {{ domain = \"web\" }}\n[workload]\nkind = \"tcp-stream\"\n\
+                 [factors]\nnic = \"virtio\"\n[[variants]]\nname = \"a\"\n\
+                 [[variants]]\nname = \"b\"\nguest = {{ {change} }}\n"
+            );
+            scenario_file::parse("s", &text, &[])
+        };
+        assert!(with("device_options = { mrg_rxbuf = false }").is_ok());
+        let message = with("vcpus = 2").unwrap_err().to_string();
+        assert!(message.contains("not guest.vcpus"), "{message}");
     }
 }
