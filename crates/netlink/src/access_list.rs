@@ -8,14 +8,13 @@
 
 use std::io;
 
-use crate::packet_filter::{self, ACK, HEADER, NFTABLES, Reply, netfilter_socket};
+use crate::packet_filter::{
+    self, ACK, HEADER, NEW_CHAIN, NEW_OBJECT, NEW_RULE, NFTABLES, Reply, netfilter_socket,
+};
 use crate::{NetlinkError, Result};
 
 const NEW_TABLE: u16 = NFTABLES;
 const DELETE_TABLE: u16 = NFTABLES | 2;
-const NEW_CHAIN: u16 = NFTABLES | 3;
-const NEW_RULE: u16 = NFTABLES | 6;
-const NEW_OBJECT: u16 = NFTABLES | 18;
 /// `NFNL_MSG_BATCH_BEGIN` and `_END`: between them stands what is made as one.
 const BATCH_BEGIN: u16 = 0x10;
 const BATCH_END: u16 = 0x11;

@@ -18,9 +18,9 @@ pub(crate) const NFTABLES: u16 = 10 << 8;
 const GET_CHAINS: u16 = NFTABLES | 4;
 const GET_RULES: u16 = NFTABLES | 7;
 const GET_OBJECTS: u16 = NFTABLES | 19;
-const NEW_CHAIN: u16 = NFTABLES | 3;
-const NEW_RULE: u16 = NFTABLES | 6;
-const NEW_OBJECT: u16 = NFTABLES | 18;
+pub(crate) const NEW_CHAIN: u16 = NFTABLES | 3;
+pub(crate) const NEW_RULE: u16 = NFTABLES | 6;
+pub(crate) const NEW_OBJECT: u16 = NFTABLES | 18;
 
 /// `NLMSG_ERROR` and `NLMSG_DONE`.
 const ERROR: u16 = 2;
