@@ -98,7 +98,7 @@ fn read_line(path: &Path) -> Option<String> {
 
 /// A machine made of files, for the tests.
 #[cfg(test)]
-fn machine_with(files: &[(&str, &str)]) -> tempfile::TempDir {
+pub(crate) fn machine_with(files: &[(&str, &str)]) -> tempfile::TempDir {
     let root = tempfile::tempdir().unwrap();
     for (path, text) in files {
         let path = root.path().join(path);

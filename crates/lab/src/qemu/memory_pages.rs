@@ -93,23 +93,14 @@ pub fn lacks(root: &Path, wanted: HugePages, memory_mib: u64) -> Option<String> 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn machine(files: &[(&str, &str)]) -> tempfile::TempDir {
-        let root = tempfile::tempdir().unwrap();
-        for (path, text) in files {
-            let path = root.path().join(path);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
-        }
-        root
-    }
+    use crate::preflight::machine_with;
 
     #[test]
     fn what_is_missing_is_counted() {
         let meminfo =
             "HugePages_Total:      10\nHugePages_Free:        8\nHugepagesize:  2048 kB\n";
         let setting = "always madvise [never]\n";
-        let root = machine(&[
+        let root = machine_with(&[
             ("proc/meminfo", meminfo),
             ("sys/kernel/mm/transparent_hugepage/enabled", setting),
         ]);
@@ -125,7 +116,7 @@ mod tests {
     #[test]
     fn what_a_guest_has_is_held_against_what_was_asked_for() {
         let rollup = "Rss: 300000 kB\nAnonHugePages:    204800 kB\nPrivate_Hugetlb:  0 kB\n";
-        let root = machine(&[("proc/7/smaps_rollup", rollup)]);
+        let root = machine_with(&[("proc/7/smaps_rollup", rollup)]);
         let verify = |wanted| verify(root.path(), Pid::from_raw(7), wanted);
         assert_eq!(verify(HugePages::Transparent).unwrap(), 200);
         assert_eq!(verify(HugePages::Auto).unwrap(), 200);
