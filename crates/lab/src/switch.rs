@@ -95,11 +95,13 @@ pub enum NearEnd {
 
 /// One kind of switch, in the sandbox's network namespace.
 pub trait Switch: fmt::Debug {
-    /// Creates it, without ports.
+    /// Creates it, without ports. Where nothing stands between the endpoints there is nothing to create.
     ///
     /// # Errors
     /// When the kernel refuses, or a program does not start.
-    fn set_up(&mut self, site: &mut Site<'_>) -> Result<(), SwitchError>;
+    fn set_up(&mut self, _: &mut Site<'_>) -> Result<(), SwitchError> {
+        Ok(())
+    }
 
     /// Connects an endpoint's network namespace, the peer's first: afterwards it has an interface of
     /// that name and address, down. What its port in the sandbox's namespace is called, if it has one.
@@ -140,8 +142,11 @@ pub trait Switch: fmt::Debug {
         None
     }
 
-    /// Undoes everything; goes on after an error and returns all of them.
-    fn tear_down(&mut self, socket: &mut Socket) -> Vec<SwitchError>;
+    /// Undoes everything; goes on after an error and returns all of them. What is in the endpoints'
+    /// namespaces alone goes with those.
+    fn tear_down(&mut self, _: &mut Socket) -> Vec<SwitchError> {
+        Vec::new()
+    }
 }
 
 /// Where a switch is made.

@@ -93,10 +93,6 @@ impl Macvtap {
 }
 
 impl Switch for Macvtap {
-    fn set_up(&mut self, _: &mut Site<'_>) -> Result<(), SwitchError> {
-        Ok(())
-    }
-
     fn connect_namespace(
         &mut self,
         site: &mut Site<'_>,

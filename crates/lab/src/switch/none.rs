@@ -41,10 +41,6 @@ struct Direct {
 }
 
 impl Switch for Direct {
-    fn set_up(&mut self, _: &mut Site<'_>) -> Result<(), SwitchError> {
-        Ok(())
-    }
-
     fn connect_namespace(
         &mut self,
         site: &mut Site<'_>,

@@ -10,8 +10,6 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use vioperf_netlink::Socket;
-
 use super::behind_host::{BehindHost, nobody_beside};
 use super::lack::{self, find_program};
 use super::{
@@ -44,10 +42,6 @@ struct Passt {
 }
 
 impl Switch for Passt {
-    fn set_up(&mut self, _: &mut Site<'_>) -> Result<(), SwitchError> {
-        Ok(())
-    }
-
     fn connect_namespace(
         &mut self,
         site: &mut Site<'_>,
@@ -87,11 +81,6 @@ impl Switch for Passt {
         let said = said.unwrap_or_default();
         let version = said.lines().next().unwrap_or_default().trim_start_matches(PROGRAM).trim();
         Ok(format!("a socket to passt {version} in the second namespace"))
-    }
-
-    fn tear_down(&mut self, _: &mut Socket) -> Vec<SwitchError> {
-        // The wire goes with the namespaces that it is in.
-        Vec::new()
     }
 }
 

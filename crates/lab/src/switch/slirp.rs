@@ -10,8 +10,6 @@
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
 
-use vioperf_netlink::Socket;
-
 use super::behind_host::{BehindHost, nobody_beside, speak_from};
 use super::{
     Backend, Backing, GuestEnd, NamespaceEnd, NearEnds, Room, Row, Site, Slirp, Switch,
@@ -42,10 +40,6 @@ struct OfQemu {
 }
 
 impl Switch for OfQemu {
-    fn set_up(&mut self, _: &mut Site<'_>) -> Result<(), SwitchError> {
-        Ok(())
-    }
-
     fn connect_namespace(
         &mut self,
         site: &mut Site<'_>,
@@ -85,10 +79,5 @@ impl Switch for OfQemu {
 
     fn verify(&mut self, _: &mut Site<'_>, _: &str) -> Result<String, SwitchError> {
         Ok("slirp in QEMU's main loop, in the second namespace".to_owned())
-    }
-
-    fn tear_down(&mut self, _: &mut Socket) -> Vec<SwitchError> {
-        // The wire goes with the namespaces that it is in.
-        Vec::new()
     }
 }
