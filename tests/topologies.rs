@@ -80,6 +80,22 @@ fn each_far_end_is_where_it_should_be_and_the_switch_has_seen_it() {
             assert_eq!(bytes(record, "peer", "rx_bytes") / 10_000, 0, "the peer has no part in it");
         }
     }
+    let report = world.vioperf(&["report", "run", "--format=json"]).succeeded().stdout;
+    let report: Value = serde_json::from_str(&report).unwrap();
+    for cell in report["cells"].as_array().unwrap() {
+        let is_between_guests = cell["id"] == "virtio/far_end-guest/1-stream/to-guest";
+        let others = cell["other_guests"].as_array().map_or(&[][..], Vec::as_slice);
+        assert_eq!(others.len(), usize::from(is_between_guests), "{}", cell["id"]);
+        for other in others {
+            assert_eq!(other["place"], "far-guest");
+            let mean = |metric: &Value| metric["summary"]["mean"].as_f64().unwrap();
+            assert!(mean(&other["machine"]["busy_percent_of_core"]) > 1.0);
+            assert!(mean(&other["qemu"]["vcpu_percent_of_core"]) > 1.0);
+            assert_eq!(other["machine"]["cores"].as_array().unwrap().len(), 1);
+        }
+    }
+    let report = world.vioperf(&["report", "run"]).succeeded().stdout;
+    assert!(report.contains("Guests beside the one under test"), "{report}");
 }
 
 #[test]

@@ -17,6 +17,7 @@ use crate::latency::{Latency, LatencyReading, PERCENTILES, Wanted};
 use crate::layers::{self, CounterTotals};
 use crate::ledger;
 use crate::measure::Measure;
+use crate::parties;
 use crate::rate_search::{End, Goal, Proved};
 use crate::rates::TrialReadings;
 use crate::result::{
@@ -26,7 +27,7 @@ use crate::result::{
     TrialValue,
 };
 use crate::statistics::{summarise, summarise_ratios};
-use crate::threads::Task;
+use crate::threads::{QemuReading, Task};
 use crate::window::{Absent, Reading};
 
 /// The trials of one cell.
@@ -145,15 +146,29 @@ impl CellTrials {
 
     /// QEMU's threads.
     pub fn qemu(&self) -> QemuUse {
-        let task = |task| self.metric_of(move |readings| readings.qemu.task(task));
+        self.qemu_of(|readings| Some(&readings.qemu))
+    }
+
+    /// The threads of a QEMU that need not be in every trial.
+    pub fn qemu_of<'r>(
+        &'r self,
+        of: impl Fn(&'r TrialReadings) -> Option<&'r QemuReading>,
+    ) -> QemuUse {
+        let metric = |read: &dyn Fn(&QemuReading) -> Reading| {
+            self.metric_of(|readings| match of(readings) {
+                Some(qemu) => read(qemu),
+                None => Err("the machine is not in the record".into()),
+            })
+        };
+        let task = |task| metric(&|qemu| qemu.task(task));
         QemuUse {
             vcpu_percent_of_core: task(Task::Vcpu),
             main_loop_percent_of_core: task(Task::MainLoop),
             io_percent_of_core: task(Task::Io),
             vhost_percent_of_core: task(Task::Vhost),
             other_percent_of_core: task(Task::Other),
-            total_percent_of_core: self.metric_of(|readings| readings.qemu.total()),
-            waiting_percent_of_core: self.metric(|r| &r.qemu.waiting_percent_of_core),
+            total_percent_of_core: metric(&QemuReading::total),
+            waiting_percent_of_core: metric(&|qemu| qemu.waiting_percent_of_core.clone()),
         }
     }
 }
@@ -458,6 +473,7 @@ pub fn analyse_cell(
         host: trials.machine(|r| &r.host),
         guest: has_guest.then(|| trials.machine(|r| &r.guest)),
         qemu: has_guest.then(|| trials.qemu()),
+        other_guests: parties::gather(trials),
         service_demand: ServiceDemand {
             host_us_per_kib: trials.metric(|r| &r.host_us_per_kib),
             qemu_us_per_kib: trials.metric(|r| &r.qemu_us_per_kib),

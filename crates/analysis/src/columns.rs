@@ -1,15 +1,17 @@
 //! Every metric that a trial can give, in one list: its name for programs, its unit, what it means,
 //! and where it is read. Tables of trials, of cells and of runs over time are made from it.
 
+mod machines;
 mod packets;
 mod per_packet;
 
 use std::sync::LazyLock;
 
 use crate::result::{
-    CellAnalysis, DatagramDemand, Datagrams, LatencyAnalysis, MachineLayers, Metric, QemuUse,
-    RateSearch, TcpState, TransactionDemand,
+    CellAnalysis, DatagramDemand, Datagrams, LatencyAnalysis, Machine, MachineLayers, Metric,
+    QemuUse, RateSearch, TcpState, TransactionDemand,
 };
+use vioperf_model::record::Place;
 
 /// A metric by its name.
 #[derive(Debug, Clone, Copy)]
@@ -20,8 +22,25 @@ pub struct Column {
     pub unit: &'static str,
     /// What it is.
     pub about: &'static str,
+    source: Source,
+}
+
+/// Where a metric is in the analysis of a cell.
+#[derive(Debug, Clone, Copy)]
+enum Source {
+    Cell(fn(&CellAnalysis) -> Option<&Metric>),
+    /// Of a machine, where the cell has it.
+    Machine(Place, for<'a> fn(Machine<'a>) -> Option<&'a Metric>),
+}
+
+impl Column {
     /// The metric; absent where the cell's load or path has no such thing.
-    pub read: fn(&CellAnalysis) -> Option<&Metric>,
+    pub fn read<'a>(&self, cell: &'a CellAnalysis) -> Option<&'a Metric> {
+        match self.source {
+            Source::Cell(read) => read(cell),
+            Source::Machine(place, read) => read(cell.machine(place)?),
+        }
+    }
 }
 
 const fn column(
@@ -30,7 +49,7 @@ const fn column(
     about: &'static str,
     read: fn(&CellAnalysis) -> Option<&Metric>,
 ) -> Column {
-    Column { name, unit, about, read }
+    Column { name, unit, about, source: Source::Cell(read) }
 }
 
 const BITS: &str = "bit/s";
@@ -357,8 +376,9 @@ const OWN: &[Column] = &[
     }),
 ];
 
-static ALL: LazyLock<Vec<Column>> =
-    LazyLock::new(|| [OWN, packets::COLUMNS, per_packet::COLUMNS].concat());
+static ALL: LazyLock<Vec<Column>> = LazyLock::new(|| {
+    [OWN, packets::COLUMNS, per_packet::COLUMNS, machines::columns().as_slice()].concat()
+});
 
 /// Every metric, in the order of tables.
 pub fn all() -> &'static [Column] {
@@ -375,7 +395,7 @@ pub fn headline_of(cell: &CellAnalysis) -> &'static str {
     let headline: *const Metric = cell.headline();
     let found = ALL
         .iter()
-        .find(|column| (column.read)(cell).is_some_and(|metric| std::ptr::eq(metric, headline)));
+        .find(|column| column.read(cell).is_some_and(|metric| std::ptr::eq(metric, headline)));
     found.map_or("receiver_bits_per_second", |column| column.name)
 }
 
@@ -454,7 +474,7 @@ mod tests {
             let run = Synthetic::of_kind(kind);
             for cell in analyse(&run.run, &run.trials).cells {
                 let column = named(headline_of(&cell)).unwrap();
-                assert!(std::ptr::eq((column.read)(&cell).unwrap(), cell.headline()), "{kind:?}");
+                assert!(std::ptr::eq(column.read(&cell).unwrap(), cell.headline()), "{kind:?}");
             }
         }
     }

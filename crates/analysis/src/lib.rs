@@ -23,6 +23,7 @@ mod layers;
 pub mod ledger;
 pub mod machine_look;
 pub mod measure;
+mod parties;
 mod ports;
 #[cfg(test)]
 mod properties;

@@ -16,12 +16,16 @@ use crate::latency::{Latency, LatencyReading};
 use crate::layers::LayerReading;
 use crate::ledger::{self, Ledger};
 use crate::measure::{Measure, Unit};
+use crate::parties::PartyReading;
 use crate::ports::port_of;
 use crate::rate_search;
 use crate::shapes::Course;
 use crate::speeds::SpeedReading;
 use crate::threads::{QemuReading, Watched};
 use crate::window::{Absent, Reading, Window, percent};
+
+/// The label of the QEMU of the guest under test, and of the only one that a hypervisor is watched for.
+pub const QEMU: &str = "qemu";
 
 /// Everything derived from one trial; the units are in the names.
 #[derive(Debug)]
@@ -52,6 +56,8 @@ pub struct TrialReadings {
     pub guest: MachineReading,
     /// QEMU's threads.
     pub qemu: QemuReading,
+    /// Guests beside the one under test.
+    pub others: Vec<PartyReading>,
     /// Busy time of the host's cores, QEMU's time and busy time of the guest's cores, each in
     /// seconds per unit of the headline metric.
     pub cpu_seconds_per_unit: [Reading; 3],
@@ -140,6 +146,11 @@ impl Due {
 }
 
 impl TrialReadings {
+    /// What was read of a guest beside the one under test.
+    pub(crate) fn other(&self, place: Place) -> Option<&PartyReading> {
+        self.others.iter().find(|other| other.place() == place)
+    }
+
     /// Derives what can be derived. `workload` is the cell's.
     pub fn of(trial: &TrialRecord, workload: &Workload) -> Self {
         let measure = Measure::of(workload.kind);
@@ -161,7 +172,7 @@ impl TrialReadings {
         };
         let host_cores = MachineReading::of(cores_from.window());
         let guest_cores = MachineReading::of(guest.window());
-        let qemu = QemuReading::of(host.window());
+        let qemu = QemuReading::of(host.window(), QEMU);
         // What a request weighs says nothing about the cost of a transaction.
         let demand = |busy: &Reading| match measure.unit {
             Unit::Transactions => Err("the load is one of transactions".into()),
@@ -234,6 +245,7 @@ impl TrialReadings {
                 _ => course(&flows, measure),
             },
             due: Due::of(trial),
+            others: PartyReading::others(trial, &host),
             speeds: SpeedReading::of(host.window(), &host_cores),
             host: host_cores,
             guest: guest_cores,

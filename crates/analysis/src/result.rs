@@ -9,6 +9,7 @@ mod hops;
 mod ledger;
 mod limits;
 mod loads;
+mod machines;
 
 use std::collections::BTreeMap;
 
@@ -36,6 +37,7 @@ pub use loads::{
     BothWays, CurvePoint, DatagramDemand, Datagrams, LatencyAnalysis, Percentile, RateSearch,
     SearchGoal, TransactionDemand, Transactions,
 };
+pub use machines::Machine;
 
 /// Version of [`RunAnalysis`]. Raised when a reader of the older version would misread.
 pub const ANALYSIS_SCHEMA_VERSION: u32 = 1;
@@ -223,6 +225,9 @@ pub struct CellAnalysis {
     pub guest: Option<MachineUse>,
     /// QEMU's threads; absent for a baseline.
     pub qemu: Option<QemuUse>,
+    /// The guests beside the one under test, each with its cores: a far end, one that forwards, a neighbour.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub other_guests: Vec<OtherGuestUse>,
     /// CPU time per payload received.
     pub service_demand: ServiceDemand,
     /// TCP retransmissions in the sender's network namespace.
@@ -263,6 +268,17 @@ impl CellAnalysis {
     pub fn headline(&self) -> &Metric {
         (self.measure().read)(self).unwrap_or(&self.receiver_bits_per_second)
     }
+}
+
+/// A guest beside the one under test.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct OtherGuestUse {
+    /// What it is there for.
+    pub place: Place,
+    /// Its cores, as it counted them itself.
+    pub machine: MachineUse,
+    /// The host's threads that ran it.
+    pub qemu: QemuUse,
 }
 
 /// Both ends of a path between two machines.

@@ -6,9 +6,6 @@ use vioperf_model::sample::ThreadTimes;
 
 use crate::window::{Absent, Reading, Window};
 
-/// The label under which QEMU's process is watched.
-pub const QEMU: &str = "qemu";
-
 /// What a thread of QEMU does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Task {
@@ -50,9 +47,9 @@ pub struct QemuReading {
 }
 
 impl QemuReading {
-    /// Reads the threads of `window`.
-    pub fn of(window: Result<&Window<'_>, Absent>) -> Self {
-        match window.and_then(|window| read(window, |process| process == QEMU)) {
+    /// Reads the threads of the QEMU that is watched under that label in `window`.
+    pub fn of(window: Result<&Window<'_>, Absent>, label: &str) -> Self {
+        match window.and_then(|window| read(window, |process| process == label)) {
             Ok(threads) => {
                 let waiting: Option<f64> = threads.iter().map(|t| t.waiting_percent).sum();
                 let waiting_percent_of_core =
@@ -237,7 +234,7 @@ mod tests {
     fn read_qemu(samples: Vec<Sample>) -> QemuReading {
         let party = party_with_samples(samples);
         let line = timeline(0, 1_000_000_000);
-        QemuReading::of(Window::cut(&party, Some(&line)).as_ref().map_err(Clone::clone))
+        QemuReading::of(Window::cut(&party, Some(&line)).as_ref().map_err(Clone::clone), "qemu")
     }
 
     #[test]

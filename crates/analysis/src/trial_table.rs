@@ -357,7 +357,7 @@ fn metrics_by_trial(analysis: &RunAnalysis) -> BTreeMap<(&CellId, u32), Vec<Opti
     let mut found: BTreeMap<(&CellId, u32), Vec<Option<f64>>> = BTreeMap::new();
     for cell in &analysis.cells {
         for (at, column) in columns::all().iter().enumerate() {
-            for trial in (column.read)(cell).iter().flat_map(|metric| &metric.values) {
+            for trial in column.read(cell).iter().flat_map(|metric| &metric.values) {
                 let values = found
                     .entry((&cell.id, trial.sequence))
                     .or_insert_with(|| vec![None; columns::all().len()]);

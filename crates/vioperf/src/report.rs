@@ -13,6 +13,7 @@ pub mod html;
 pub mod json;
 mod layers;
 mod ledger;
+mod machines;
 pub mod markdown;
 pub mod openmetrics;
 mod picture;

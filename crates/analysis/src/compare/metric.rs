@@ -79,7 +79,7 @@ impl ComparedMetric {
         if cell.is_baseline && OF_GUESTS.contains(&self.column) {
             return None;
         }
-        columns::named(self.column).and_then(|column| (column.read)(cell))
+        columns::named(self.column).and_then(|column| column.read(cell))
     }
 
     /// Whether it counts all that the host's cores do, whatever does it.

@@ -165,12 +165,7 @@ fn nodes<'a>(standing: &'a mut Standing, cell: &Cell, is_emulated: bool) -> Node
     let mut far_guest = None;
     let mut beside = Vec::new();
     for StandingGuest { part, endpoint, guest, .. } in others.iter_mut().filter(|_| !is_baseline) {
-        let label = match part {
-            GuestPart::UnderTest => continue,
-            GuestPart::FarEnd => "qemu-far",
-            GuestPart::Forwarder => "qemu-forwarder",
-            GuestPart::Neighbour => "qemu-neighbour",
-        };
+        let Some(label) = endpoint.place.qemu_label() else { continue };
         processes.push(watched(label, guest.qemu_pid()));
         if *part == GuestPart::FarEnd {
             far_guest = Some(endpoint);

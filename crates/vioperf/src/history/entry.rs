@@ -176,7 +176,7 @@ impl Entry {
 fn measured(cell: &CellAnalysis) -> Vec<Measured> {
     let headline = columns::headline_of(cell);
     let of = |column: &columns::Column| {
-        let summary = (column.read)(cell)?.summary?;
+        let summary = column.read(cell)?.summary?;
         Some(Measured {
             cell: cell.id.0.clone(),
             metric: column.name,

@@ -191,7 +191,7 @@ impl Extra {
 
     /// The metric, where the cell has such a thing.
     pub fn shown<'a>(&self, cell: &'a CellAnalysis) -> Option<&'a Metric> {
-        let metric = columns::named(self.name).and_then(|column| (column.read)(cell));
+        let metric = columns::named(self.name).and_then(|column| column.read(cell));
         metric.filter(|_| self.of_baseline || !cell.is_baseline)
     }
 

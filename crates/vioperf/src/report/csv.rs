@@ -4,6 +4,7 @@
 use vioperf_analysis::columns::named;
 use vioperf_analysis::result::{CellAnalysis, EndFacts, MachineUse, Metric, RunAnalysis};
 use vioperf_analysis::wording;
+use vioperf_model::record::Place;
 
 use super::columns;
 use super::text::clean;
@@ -130,18 +131,41 @@ pub fn render(analysis: &RunAnalysis) -> String {
     let mut lines = Vec::new();
     lines.extend(analysis.notice.as_ref().map(|notice| format!("# {}", clean(notice))));
     let names = COLUMNS.iter().map(|(name, _)| *name);
-    let names: Vec<&str> = names.chain(columns::all().iter().map(|extra| extra.name)).collect();
-    lines.push(names.join(","));
+    let extras = columns::all().iter().map(|extra| extra.name);
+    let machines = machine_columns();
+    let of_machines = machines.iter().map(|(name, _)| name.as_str());
+    lines.push(names.chain(extras).chain(of_machines).collect::<Vec<_>>().join(","));
     for cell in &analysis.cells {
         let fields = COLUMNS.iter().map(|(name, field)| match field {
             Field::Mean => mean_of(name, cell),
             Field::Of(read) => read(cell),
         });
         let extras = columns::all().iter().map(|extra| mean_of(extra.name, cell));
-        let fields: Vec<String> = fields.chain(extras).map(|field| quoted(&field)).collect();
+        let of_machines = machines.iter().map(|(name, place)| match place {
+            None => mean_of(name, cell),
+            Some(place) => cell.machine(*place).map(|m| by_core(m.cores)).unwrap_or_default(),
+        });
+        let fields = fields.chain(extras).chain(of_machines);
+        let fields: Vec<String> = fields.map(|field| quoted(&field)).collect();
         lines.push(fields.join(","));
     }
     lines.join("\n") + "\n"
+}
+
+/// Columns of the machines beside the host and the guest: a metric of that name, or the cores of a place.
+fn machine_columns() -> Vec<(String, Option<Place>)> {
+    let beside = Place::MACHINES.into_iter();
+    let beside = beside.filter(|place| ![Place::Host, Place::Guest].contains(place));
+    let columns = beside.flat_map(|place| {
+        let machine = place.key().replace('-', "_");
+        let qemu = place.qemu_label().map(|_| (format!("{machine}_qemu_percent_of_core"), None));
+        let own = [
+            (format!("{machine}_busy_percent_of_core"), None),
+            (format!("{machine}_busy_percent_by_core"), Some(place)),
+        ];
+        own.into_iter().chain(qemu)
+    });
+    columns.collect()
 }
 
 /// A field, in quotes where it needs them.
@@ -170,7 +194,7 @@ fn mean(metric: &Metric) -> String {
 
 /// The mean of a metric by its name; empty where the cell has no such thing.
 fn mean_of(name: &str, cell: &CellAnalysis) -> String {
-    let metric = named(name).and_then(|column| (column.read)(cell));
+    let metric = named(name).and_then(|column| column.read(cell));
     metric.map(mean).unwrap_or_default()
 }
 

@@ -6,6 +6,7 @@ mod comparison;
 mod latency;
 mod ledger;
 mod limits;
+mod other_guests;
 mod picture;
 mod search;
 mod tables;
@@ -228,6 +229,7 @@ fn workload_section(workload: &Workload<'_>, number: usize) -> Markup {
             (search::table(workload))
             (ledger::section(&workload.cells))
             (tables::cpu(workload))
+            (other_guests::table(workload))
             (wire::table(workload))
         }
     }

@@ -21,10 +21,9 @@ pub struct Line {
 /// What is not known or nothing at all is left out.
 pub fn lines(cell: &CellAnalysis) -> Vec<Line> {
     let mut lines = Vec::new();
-    let machines = [("host", Some(&cell.host)), ("guest", cell.guest.as_ref())];
-    for (place, machine) in machines {
-        let cores = machine.into_iter().flat_map(|machine| &machine.cores);
-        lines.extend(cores.filter_map(|core| of_core(place, core)));
+    for machine in cell.machines() {
+        let cores = machine.cores.cores.iter();
+        lines.extend(cores.filter_map(|core| of_core(machine.name, core)));
     }
     if let Some(qemu) = &cell.qemu {
         let threads = [

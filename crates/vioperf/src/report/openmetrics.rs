@@ -23,7 +23,7 @@ pub fn render(analysis: &RunAnalysis) -> String {
     let scenario = || ("scenario", analysis.run.scenario.name.clone());
     about_run(&mut text, analysis, &scenario);
     for column in columns::all() {
-        let cells = analysis.cells.iter().filter_map(|cell| Some((cell, (column.read)(cell)?)));
+        let cells = analysis.cells.iter().filter_map(|cell| Some((cell, column.read(cell)?)));
         let measured: Vec<(Labels, &Metric)> = cells
             .filter(|(_, metric)| metric.summary.is_some())
             .map(|(cell, metric)| (labels_of(scenario(), cell), metric))

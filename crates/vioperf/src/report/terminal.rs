@@ -2,7 +2,7 @@
 
 use vioperf_analysis::measure::{Measure, Unit};
 use vioperf_analysis::result::{
-    CellAnalysis, EndFacts, Finding, MachineUse, Metric, QemuUse, Ranked, RunAnalysis, Severity,
+    CellAnalysis, EndFacts, Finding, Metric, QemuUse, Ranked, RunAnalysis, Severity,
 };
 use vioperf_analysis::wording::capitalised;
 use vioperf_model::workload::{self, Direction};
@@ -11,6 +11,7 @@ use super::between;
 use super::columns::{self, Extra, Place};
 use super::comparison;
 use super::ledger;
+use super::machines;
 use super::picture;
 use super::provenance;
 use super::table::{self, Column, number, text};
@@ -47,6 +48,7 @@ pub fn render(analysis: &RunAnalysis, wide: bool, colours: bool) -> String {
         parts.extend(workloads(analysis).iter().map(|workload| page.workload(workload)));
         parts.push(page.legend());
     }
+    parts.push(page.other_guests());
     parts.push(page.ledger());
     if wide {
         parts.extend([page.cores(), page.interfaces(), page.void_trials()]);
@@ -200,12 +202,19 @@ impl Page<'_> {
     fn cores(&self) -> String {
         let mut rows = Vec::new();
         for cell in &self.analysis.cells {
-            rows.extend(core_rows(cell, "host", &cell.host));
-            if let Some(guest) = &cell.guest {
-                rows.extend(core_rows(cell, "guest", guest));
-            }
+            rows.extend(cell.machines().iter().flat_map(|machine| machines::rows(cell, machine)));
         }
-        self.titled("Cores, in percent of the window", CORES, &rows)
+        self.titled("Cores, in percent of the window", machines::CORES, &rows)
+    }
+
+    /// The guests beside the one under test, which the tables of workloads have no room for.
+    fn other_guests(&self) -> String {
+        let lines = machines::other_guests(self.analysis, COLUMNS);
+        if lines.is_empty() {
+            return lines;
+        }
+        let title = "Guests beside the one under test: CPU in percent of one core\n";
+        self.style(Style::Strong, title) + &lines
     }
 
     fn interfaces(&self) -> String {
@@ -435,41 +444,6 @@ fn qemu(title: &'static str, read: fn(&QemuUse) -> &Metric) -> Shown {
     shown(number(title), move |cell| {
         cell.qemu.as_ref().map(|qemu| whole(read(qemu))).unwrap_or_default()
     })
-}
-
-const CORES: &[Column] = &[
-    text("cell"),
-    text("core"),
-    number("busy"),
-    number("user"),
-    number("system"),
-    number("irq"),
-    number("softirq"),
-    number("guest"),
-    number("steal"),
-    number("idle"),
-];
-
-fn core_rows(cell: &CellAnalysis, whose: &str, machine: &MachineUse) -> Vec<Vec<String>> {
-    let state = |percent: Option<f64>| {
-        percent.map_or_else(|| NO_VALUE.to_owned(), |percent| format!("{percent:.0}"))
-    };
-    let row = |core: &vioperf_analysis::result::CoreUse| {
-        let states = &core.mean_percent;
-        vec![
-            cell.id.to_string(),
-            format!("{whose} {}", core.core),
-            whole(&core.busy_percent),
-            state(states.user),
-            state(states.system),
-            state(states.irq),
-            state(states.softirq),
-            state(states.guest),
-            state(states.steal),
-            state(states.idle),
-        ]
-    };
-    machine.cores.iter().map(row).collect()
 }
 
 const INTERFACES: &[Column] = &[

@@ -3,7 +3,7 @@
 use vioperf_analysis::analyse;
 use vioperf_analysis::result::RunAnalysis;
 use vioperf_analysis::testing::Synthetic;
-use vioperf_model::record::{LeftOut, Outcome, RunEnd, RunEnding};
+use vioperf_model::record::{LeftOut, Outcome, Place, RunEnd, RunEnding};
 use vioperf_model::workload::WorkloadKind;
 
 use super::text::width;
@@ -348,4 +348,57 @@ fn latencies_that_a_hostile_guest_made_up_are_drawn_inside_the_picture() {
     for (format, text) in formats(&analysed(&synthetic)) {
         assert!(!text.contains("NaN") && !text.contains("inf,"), "{format}");
     }
+}
+
+/// A far guest as busy as the guest, and the threads that run it.
+fn with_far_guest(synthetic: &mut Synthetic) {
+    for trial in &mut synthetic.trials {
+        let guest = trial.parties.iter().find(|party| party.place == Place::Guest);
+        let Some(mut far) = guest.cloned() else { continue };
+        far.place = Place::FarGuest;
+        let peer = trial.parties.iter().position(|party| party.place == Place::Peer).unwrap();
+        far.role = trial.parties.remove(peer).role;
+        let host = trial.parties.iter_mut().find(|party| party.place == Place::Host).unwrap();
+        for sample in &mut host.report.samples {
+            let mut threads = sample.threads.clone().unwrap_or_default();
+            threads.iter_mut().for_each(|thread| thread.process = "qemu-far".into());
+            sample.threads.get_or_insert_default().extend(threads);
+        }
+        trial.parties.push(far);
+    }
+}
+
+#[test]
+fn every_guest_is_in_the_tables_of_cores() {
+    let mut synthetic = Synthetic::calm_kvm();
+    let plain = analysed(&synthetic);
+    with_far_guest(&mut synthetic);
+    let analysis = analysed(&synthetic);
+    for (format, text) in formats(&analysis) {
+        let is_there = |text: &str| text.contains("far guest") || text.contains("far-guest");
+        if !["csv", "openmetrics", "markdown"].contains(&format) {
+            assert!(is_there(&text), "{format}");
+        }
+    }
+    assert!(!terminal::render(&plain, true, false).contains("far guest"));
+    let cell = analysis.cells.iter().find(|cell| !cell.is_baseline).unwrap();
+    let (guest, far) =
+        (cell.machine(Place::Guest).unwrap(), cell.machine(Place::FarGuest).unwrap());
+    assert_eq!(guest.cores, far.cores);
+    assert_eq!(guest.qemu, far.qemu);
+    assert!(cell.machine(Place::Neighbour).is_none());
+    let csv = csv::render(&analysis);
+    let at = |name: &str, row: &str| {
+        let head = csv.lines().find(|line| !line.starts_with('#')).unwrap();
+        let at = head.split(',').position(|column| column == name).unwrap();
+        row.split(',').nth(at).map(str::to_owned)
+    };
+    let row = csv.lines().find(|line| line.starts_with(&cell.id.0)).unwrap();
+    for of in ["busy_percent_of_core", "busy_percent_by_core"] {
+        let value = at(&format!("far_guest_{of}"), row);
+        assert!(value.as_ref().is_some_and(|value| !value.is_empty()), "{of}");
+        assert_eq!(value, at(&format!("guest_{of}"), row));
+    }
+    assert!(!at("far_guest_qemu_percent_of_core", row).unwrap().is_empty());
+    assert_eq!(at("neighbour_busy_percent_of_core", row).unwrap(), "");
 }

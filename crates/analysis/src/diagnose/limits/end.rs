@@ -12,6 +12,7 @@ use crate::cores::{CoreReading, MachineReading};
 use crate::flow::View;
 use crate::layers::Span;
 use crate::measure::Unit;
+use crate::parties::PartyReading;
 use crate::rates::{TrialReadings, Way, own_interface};
 use crate::result::Fact;
 use crate::window::percent;
@@ -56,14 +57,10 @@ impl<'a> End<'a> {
             Some(Place::Peer | Place::HostEnd | Place::Second | Place::Host) => {
                 Some(&readings.host)
             }
-            Some(
-                Place::FarGuest
-                | Place::Forwarder
-                | Place::Neighbour
-                | Place::Client
-                | Place::Server,
-            )
-            | None => None,
+            Some(Place::Client | Place::Server) | None => None,
+            Some(place @ (Place::FarGuest | Place::Forwarder | Place::Neighbour)) => {
+                readings.other(place).map(PartyReading::machine)
+            }
         };
         Self { view, known, own: OnceCell::new() }
     }
@@ -157,6 +154,11 @@ impl<'a> End<'a> {
     /// By how much counters of IP, UDP and TCP grew, together.
     pub(super) fn grown(&self, names: &[&str]) -> Option<f64> {
         self.span()?.protocols(names).ok()
+    }
+
+    /// Packets that came to the access list of a lab there.
+    pub(super) fn held_against_list(&self) -> Option<f64> {
+        self.span()?.grown("access_list", |layers| Some(layers.access_list?.entered)).ok()
     }
 
     /// For how long a CPU quota made the node stand still, where that is felt.

@@ -1,5 +1,6 @@
 //! Packets are held against so many rules of a packet filter that it takes a good part of the time.
 
+use vioperf_model::record::Place;
 use vioperf_model::sample::PacketFilter;
 use vioperf_model::wire::Role;
 
@@ -33,6 +34,8 @@ const BUSY_PERCENT: f64 = 75.0;
 /// Places that packets pass on their way in, and out.
 const IN: [&str; 3] = ["ingress", "prerouting", "input"];
 const OUT: [&str; 3] = ["output", "postrouting", "egress"];
+/// And those of packets that are only handed on.
+const THROUGH: [&str; 1] = ["forward"];
 
 fn check(symptoms: &Symptoms<'_>) -> Option<Sign> {
     let is_busy = || symptoms.busiest_thread().is_some_and(|busy| busy >= BUSY_PERCENT);
@@ -43,8 +46,11 @@ fn check(symptoms: &Symptoms<'_>) -> Option<Sign> {
     // but a part of one.
     let on_cpu = symptoms.ends().into_iter().filter_map(|end| Some(end.threads()?.on_cpu));
     let on_cpu = on_cpu.fold(LEAST_ON_CPU_PERCENT, f64::max);
+    let version = symptoms.ends().into_iter().any(is_of_version_6);
+    let between = [Place::Forwarder, Place::Host].into_iter().filter_map(|p| symptoms.party(p));
+    let between = between.filter_map(|end| Cost::of_handing_on(end, version));
     let costs = symptoms.ends().into_iter().filter_map(|end| Cost::of(end, on_cpu));
-    let cost = costs.max_by(|a, b| a.percent.total_cmp(&b.percent))?;
+    let cost = costs.chain(between).max_by(|a, b| a.percent.total_cmp(&b.percent))?;
     let least = if cost.rules >= MANY_RULES { MANY_PERCENT } else { NOTICED_PERCENT };
     if cost.rules < NOTICED_RULES || cost.percent < least {
         return None;
@@ -121,6 +127,35 @@ impl Cost {
     }
 }
 
+impl Cost {
+    /// Of packets that a machine between the ends hands on, by a router or a bridge: interrupts of one core
+    /// do that.
+    fn of_handing_on(end: &End<'_>, is_ipv6: bool) -> Option<Self> {
+        let filter = end.packet_filter()?;
+        let (family, forwarded) =
+            if is_ipv6 { ("ip6", "Ip6OutForwDatagrams") } else { ("ip", "IpForwDatagrams") };
+        let routed = at_hooks(filter, family, &THROUGH);
+        let bridged = at_hooks_of(filter, &["bridge"], &THROUGH);
+        let rules = routed.max(bridged);
+        // A bridge does not count what it hands on, but an access list counts what comes to it.
+        let packets = end.held_against_list().or_else(|| end.grown(&[forwarded]))?;
+        let packets = packets / end.seconds()?;
+        let percent = 100.0 * packets * rules * RULE_NS / 1e9;
+        let evidence = vec![
+            end.setting(
+                "rules of nftables that packets which are handed on are held against",
+                format!("{rules:.0}"),
+            ),
+            end.counter("packets handed on", format!("{}/s", three_digits(packets))),
+            end.setting(
+                format!("CPU time that they take at {RULE_NS:.0} ns each, of a core's"),
+                format!("about {} %", three_digits(percent.min(100.0))),
+            ),
+        ];
+        Some(Self { rules, percent, is_guessed: false, evidence })
+    }
+}
+
 fn is_of_version_6(end: &End<'_>) -> bool {
     match end.role() {
         Some(Role::Sender { peer }) => peer.is_ipv6(),
@@ -130,9 +165,12 @@ fn is_of_version_6(end: &End<'_>) -> bool {
 }
 
 fn at_hooks(filter: &PacketFilter, family: &str, hooks: &[&str]) -> f64 {
+    at_hooks_of(filter, &["inet", "netdev", family], hooks)
+}
+
+fn at_hooks_of(filter: &PacketFilter, families: &[&str], hooks: &[&str]) -> f64 {
     let here = filter.hooks.iter().filter(|place| {
-        ["inet", "netdev", family].contains(&place.family.as_str())
-            && hooks.contains(&place.hook.as_str())
+        families.contains(&place.family.as_str()) && hooks.contains(&place.hook.as_str())
     });
     here.map(|place| f64::from(place.rules)).sum()
 }

@@ -1,5 +1,7 @@
 //! Another program on the same machine took the cores.
 
+use vioperf_model::record::Place;
+
 use super::end::End;
 use super::symptoms::Symptoms;
 use super::{Rule, Sign};
@@ -20,11 +22,12 @@ const NOTICED_PERCENT: f64 = 3.0;
 
 fn check(symptoms: &Symptoms<'_>) -> Option<Sign> {
     // A guest's own cores are told of by what its threads on the host do.
-    let ends = symptoms
-        .ends()
-        .into_iter()
-        .filter(|end| end.place().is_none_or(|place| !place.is_in_guest()));
-    ends.filter_map(|end| sign(symptoms, end)).min_by_key(|sign| sign.confidence)
+    let mut ends = symptoms.ends().to_vec();
+    ends.retain(|end| end.place().is_none_or(|place| !place.is_in_guest()));
+    if ends.is_empty() {
+        ends.extend(symptoms.host());
+    }
+    ends.into_iter().filter_map(|end| sign(symptoms, end)).min_by_key(|sign| sign.confidence)
 }
 
 fn sign(symptoms: &Symptoms<'_>, end: &End<'_>) -> Option<Sign> {
@@ -38,6 +41,11 @@ fn sign(symptoms: &Symptoms<'_>, end: &End<'_>) -> Option<Sign> {
             "time of its cores that nothing of the test used, 100 % being one core",
             foreign,
         )];
+    let neighbour = symptoms.party(Place::Neighbour).and_then(|neighbour| {
+        let used = symptoms.qemu_of(neighbour)?.total().ok()?;
+        Some(neighbour.share("CPU time of the QEMU that runs it", used))
+    });
+    evidence.extend(neighbour);
     let mut waiting = 0.0;
     if let Some(threads) = end.threads() {
         waiting = threads.waiting;

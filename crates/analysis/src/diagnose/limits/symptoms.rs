@@ -11,7 +11,7 @@ use crate::ledger::{self, Ledger, LossPlace};
 use crate::measure::Unit;
 use crate::rates::{TrialReadings, node_percent_of_core};
 use crate::result::Fact;
-use crate::threads::Task;
+use crate::threads::{QemuReading, Task};
 use crate::wording::three_digits;
 
 /// Part of the datagrams that is lost from which the loss is what limits, and not the sender.
@@ -66,12 +66,31 @@ impl<'a> Symptoms<'a> {
 
     /// The observer of the switch and of QEMU.
     pub(super) fn host(&self) -> Option<&End<'a>> {
-        self.parties.iter().find(|end| end.place() == Some(Place::Host))
+        self.party(Place::Host)
     }
 
     /// The guest, whichever end it is.
     pub(super) fn guest(&self) -> Option<&End<'a>> {
         self.ends().into_iter().find(|end| end.place() == Some(Place::Guest))
+    }
+
+    /// Every guest that packets pass through, the one under test first.
+    pub(super) fn guests(&self) -> impl Iterator<Item = &End<'a>> {
+        const IN_PATH: [Place; 3] = [Place::Guest, Place::FarGuest, Place::Forwarder];
+        IN_PATH.into_iter().filter_map(|place| self.party(place))
+    }
+
+    /// Whoever is there.
+    pub(super) fn party(&self, place: Place) -> Option<&End<'a>> {
+        self.parties.iter().find(|end| end.place() == Some(place))
+    }
+
+    /// The threads of the QEMU that runs a guest.
+    pub(super) fn qemu_of(&self, guest: &End<'_>) -> Option<&QemuReading> {
+        match guest.place()? {
+            Place::Guest => Some(&self.readings.qemu),
+            place => Some(self.readings.other(place)?.qemu()),
+        }
     }
 
     /// CPU time of QEMU's threads of that kind in percent of one core.
@@ -114,7 +133,9 @@ impl<'a> Symptoms<'a> {
         let nodes: f64 = nodes.sum();
         let is_host =
             self.host().is_some_and(|host| host.view.party.is_some_and(|host| is_here(&host)));
-        let qemu = self.readings.qemu.total().ok().filter(|_| is_host).unwrap_or(0.0);
+        // What a neighbour takes is taken by another, planted as it may be.
+        let in_path = self.guests().filter_map(|guest| self.qemu_of(guest)?.total().ok());
+        let qemu = if is_host { in_path.sum() } else { 0.0 };
         Some((busy - nodes - qemu).max(0.0))
     }
 }

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use vioperf_model::record::{Party, Place, TrialRecord};
 use vioperf_model::sample::{
-    Coalescing, CoreTicks, FilterHook, LatencyHistogram, LayerCounters, LoadOutcome, LoadThread,
-    PacketFilter, QdiscCounters, QueueCounts, QuotaCounters, SoftnetCore, StreamOutcome, TcpLimits,
-    TcpStreamInfo,
+    AccessListCounters, Coalescing, CoreTicks, FilterHook, LatencyHistogram, LayerCounters,
+    LoadOutcome, LoadThread, PacketFilter, QdiscCounters, QueueCounts, QuotaCounters, SoftnetCore,
+    StreamOutcome, TcpLimits, TcpStreamInfo,
 };
 use vioperf_model::units::BitRate;
 use vioperf_model::wire::Role;
@@ -237,6 +237,51 @@ fn rules_that_take_the_time_of_packets_are_told() {
     let filter = planted.receiver().report.packet_filter.as_mut().unwrap();
     filter.iptables_rules = [("ip filter".to_owned(), 5_000), ("ip6 filter".to_owned(), 1)].into();
     assert_eq!(planted.told()[0].1.confidence, Confidence::Possible);
+}
+
+/// Beside the ends of a path, a guest that forwards.
+fn with_forwarder(planted: &mut Planted, rules: u32, packets: u64) {
+    let mut forwarder = planted.receiver().clone();
+    forwarder.place = Place::Forwarder;
+    forwarder.role = Role::Observer;
+    forwarder.report.load = None;
+    let hook = FilterHook { family: "bridge".into(), hook: "forward".into(), chains: 1, rules };
+    forwarder.report.packet_filter =
+        Some(Box::new(PacketFilter { hooks: vec![hook], ..PacketFilter::default() }));
+    for (layers, entered) in forwarder.report.layers.iter_mut().zip([7, 7 + packets]) {
+        layers.access_list = Some(AccessListCounters { entered, passed: entered });
+    }
+    planted.trial.parties.push(forwarder);
+}
+
+#[test]
+fn rules_in_a_guest_that_forwards_are_told_of_it() {
+    // In 3 s: 10 000 packets a second against 5 000 rules of 10 ns.
+    let mut planted = Planted::on_path(WorkloadKind::PacketRate, Place::Guest);
+    with_forwarder(&mut planted, 5_000, 30_000);
+    let told = planted.told();
+    let (_, sign) = told.iter().find(|(name, _)| *name == "firewall-rules").unwrap();
+    assert!(sign.evidence.iter().all(|fact| fact.place == "forwarding guest"));
+    let said: Vec<&str> = sign.evidence.iter().map(|fact| fact.value.as_str()).collect();
+    assert_eq!(said, ["5000", "10000/s", "about 50.0 %"]);
+    let mut planted = Planted::on_path(WorkloadKind::PacketRate, Place::Guest);
+    with_forwarder(&mut planted, 5_000, 3_000);
+    assert!(!planted.told().iter().any(|(name, _)| *name == "firewall-rules"));
+}
+
+#[test]
+fn a_guest_that_forwards_and_has_no_time_left_is_told() {
+    let mut planted = Planted::on_path(WorkloadKind::TcpStream, Place::Guest);
+    with_forwarder(&mut planted, 0, 0);
+    assert_eq!(planted.first(), None);
+    let forwarder = planted.trial.parties.last_mut().unwrap();
+    for (sample, n) in forwarder.report.samples.iter_mut().zip(0..) {
+        sample.cores =
+            Some(vec![CoreTicks { softirq: 10 * n, idle: n / 5, ..CoreTicks::default() }]);
+    }
+    let told = planted.told();
+    assert_eq!(told[0].0, "vcpu-full");
+    assert_eq!(told[0].1.evidence[0].place, "forwarding guest");
 }
 
 #[test]

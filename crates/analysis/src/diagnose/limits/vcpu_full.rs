@@ -1,24 +1,34 @@
 //! A virtual CPU of the guest has no time left.
 
+use vioperf_model::record::Place;
+
+use super::end::End;
 use super::symptoms::Symptoms;
 use super::{Rule, Sign};
 use crate::result::Confidence;
 use crate::threads::Task;
 use crate::wording;
 
-pub(super) const RULE: Rule =
-    Rule { name: "vcpu-full", title: "A virtual CPU of the guest is busy all the time", check };
+pub(super) const RULE: Rule = Rule {
+    name: "vcpu-full",
+    title: "A virtual CPU of a guest in the path is busy all the time",
+    check,
+};
 
 const FULL_PERCENT: f64 = 90.0;
 
 fn check(symptoms: &Symptoms<'_>) -> Option<Sign> {
-    let guest = symptoms.guest()?;
+    // Of guests that packets pass through, the one under test first.
+    symptoms.guests().find_map(|guest| of_guest(symptoms, guest))
+}
+
+fn of_guest(symptoms: &Symptoms<'_>, guest: &End<'_>) -> Option<Sign> {
     let cores = guest.cores();
     let (core, busy) = cores.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
     let mut evidence = vec![guest.share(format!("CPU {} busy", core.core), *busy)];
     if *busy < FULL_PERCENT {
         // What QEMU does for the guest while it waits, its device's registers, the guest does not count.
-        let used = symptoms.qemu_percent(Task::Vcpu)?;
+        let used = symptoms.qemu_of(guest)?.task(Task::Vcpu).ok()?;
         if used < FULL_PERCENT * cores.len() as f64 {
             return None;
         }
@@ -30,16 +40,17 @@ fn check(symptoms: &Symptoms<'_>) -> Option<Sign> {
         Some(guest.share(format!("CPU {} {what}", core.core), share?))
     };
     evidence.extend(states.into_iter().filter_map(share));
-    evidence.extend(symptoms.exits_per_packet());
+    evidence.extend(symptoms.exits_per_packet().filter(|_| guest.place() == Some(Place::Guest)));
     let full = cores.iter().filter(|(_, busy)| *busy >= FULL_PERCENT).count();
     let advice = if full == cores.len() || full == 0 {
         format!(
-            "The guest has {}. It cannot take or make packets faster: more virtual CPUs with as many queues \
+            "The {} has {}. It cannot take or make packets faster: more virtual CPUs with as many queues \
              (queues=N, mq=on; <driver queues='N'/>), larger segments (offloads, MTU), or a NIC model that costs it less.",
+            guest.name(),
             wording::count(cores.len(), "virtual CPU"),
         )
     } else {
-        "Other virtual CPUs of the guest have time: more queues (queues=N, mq=on; <driver queues='N'/>, then `ethtool -L`), or \
+        "Other virtual CPUs of it have time: more queues (queues=N, mq=on; <driver queues='N'/>, then `ethtool -L`), or \
          receive packet steering (rps_cpus), spread the work over them."
             .to_owned()
     };

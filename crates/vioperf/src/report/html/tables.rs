@@ -230,9 +230,7 @@ pub fn cpu(workload: &Workload<'_>) -> Markup {
                         th.group scope="colgroup" colspan="6" { "QEMU’s threads" }
                     }
                     tr {
-                        @for task in ["vCPU", "main loop", "I/O", "vhost", "other", "waiting"] {
-                            th scope="col" { (task) }
-                        }
+                        @for task in QEMU_TASKS { th scope="col" { (task) } }
                     }
                 }
                 tbody {
@@ -261,7 +259,10 @@ pub fn cpu(workload: &Workload<'_>) -> Markup {
     }
 }
 
-fn qemu(qemu: Option<&QemuUse>) -> Markup {
+/// Heads of the fields of [`qemu`].
+pub const QEMU_TASKS: [&str; 6] = ["vCPU", "main loop", "I/O", "vhost", "other", "waiting"];
+
+pub fn qemu(qemu: Option<&QemuUse>) -> Markup {
     let Some(qemu) = qemu else { return html! { td.none colspan="6" {} } };
     let tasks = [
         &qemu.vcpu_percent_of_core,
@@ -284,7 +285,7 @@ const STATES: [(&str, &str); 6] = [
     ("stolen", "s-steal"),
 ];
 
-fn cores(machine: &MachineUse) -> Markup {
+pub fn cores(machine: &MachineUse) -> Markup {
     html! {
         @if machine.cores.is_empty() {
             (number(&machine.busy_percent_of_core, whole))

@@ -1,0 +1,53 @@
+//! The guests beside the one under test: each with its cores, and the threads that ran it.
+
+use maud::{Markup, html};
+use vioperf_analysis::result::{CellAnalysis, Machine};
+
+use super::tables;
+use crate::report::values::Workload;
+
+/// A row a guest; nothing where no cell has one.
+pub fn table(workload: &Workload<'_>) -> Markup {
+    let guests = workload.cells.iter().map(|cell| cell.other_guests.len());
+    let count: usize = guests.sum();
+    html! {
+        @if count > 0 {
+            div.scroll {
+                table {
+                    caption { "Guests beside the one under test, in percent of one core" }
+                    thead {
+                        tr {
+                            th scope="col" rowspan="2" { "path" }
+                            th.text scope="col" rowspan="2" { "guest" }
+                            th.text scope="col" rowspan="2" { "its cores" }
+                            th.group scope="colgroup" colspan=(tables::QEMU_TASKS.len()) {
+                                "its QEMU’s threads"
+                            }
+                        }
+                        tr { @for task in tables::QEMU_TASKS { th scope="col" { (task) } } }
+                    }
+                    tbody {
+                        @for cell in &workload.cells {
+                            @for guest in &cell.other_guests {
+                                @if let Some(machine) = cell.machine(guest.place) {
+                                    (row(cell, &machine))
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn row(cell: &CellAnalysis, machine: &Machine<'_>) -> Markup {
+    html! {
+        tr {
+            (tables::path_name(cell))
+            td.text { (machine.name) }
+            (tables::cores(machine.cores))
+            (tables::qemu(machine.qemu))
+        }
+    }
+}
