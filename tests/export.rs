@@ -5,61 +5,15 @@ mod support;
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
+use support::readers::{self, READERS, store};
 use support::{vioperf, write};
 use vioperf_analysis::testing::Synthetic;
 use vioperf_model::record::Outcome;
 use vioperf_model::workload::WorkloadKind;
-
-const READERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/readers");
-
-/// Python with the readers, made once and kept beside the build.
-fn python() -> PathBuf {
-    let wanted = fs::read_to_string(Path::new(READERS).join("requirements.txt")).unwrap();
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("readers");
-    let python = folder.join("bin/python");
-    let installed = folder.join("installed.txt");
-    if fs::read_to_string(&installed).is_ok_and(|installed| installed == wanted) {
-        return python;
-    }
-    let run = |what: &str, command: &mut Command| {
-        let done = command.output().unwrap_or_else(|error| panic!("{what}: {error}"));
-        assert!(done.status.success(), "{what}: {}", String::from_utf8_lossy(&done.stderr));
-    };
-    run(
-        "cannot make a Python environment: install python3-venv (`scripts/setup test`)",
-        Command::new("python3").args(["-m", "venv", "--clear"]).arg(&folder),
-    );
-    run(
-        "cannot install what reads tables (tests/readers/requirements.txt) from PyPI: check the network",
-        Command::new(&python)
-            .args([
-                "-m",
-                "pip",
-                "install",
-                "--quiet",
-                "--disable-pip-version-check",
-                "--requirement",
-            ])
-            .arg(Path::new(READERS).join("requirements.txt")),
-    );
-    write(&installed, &wanted);
-    python
-}
-
-/// A run directory with these records.
-fn store(folder: &Path, name: &str, run: &Synthetic) -> String {
-    let directory = folder.join(name);
-    fs::create_dir(&directory).unwrap();
-    write(&directory.join("run.json"), &serde_json::to_string(&run.run).unwrap());
-    let lines: Vec<String> =
-        run.trials.iter().map(|trial| serde_json::to_string(trial).unwrap() + "\n").collect();
-    write(&directory.join("trials.jsonl"), &lines.concat());
-    directory.to_str().unwrap().to_owned()
-}
 
 /// Two runs of different kinds, the first with void trials.
 fn runs() -> [Synthetic; 2] {
@@ -95,7 +49,8 @@ fn duckdb_and_pandas_read_both_forms_as_they_were_meant() {
     });
     let column = "receiver_bits_per_second";
     let script = format!("{READERS}/read.py");
-    let done = Command::new(python()).args([&script, &parquet, &csv, column]).output().unwrap();
+    let done =
+        Command::new(readers::python()).args([&script, &parquet, &csv, column]).output().unwrap();
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     let read: BTreeMap<String, Value> = serde_json::from_slice(&done.stdout).unwrap();
 
@@ -157,7 +112,7 @@ fn prometheus_reads_metrics_as_they_were_meant_and_the_dashboard_knows_them() {
         let file = folder.path().join(format!("{metric}.prom")).to_str().unwrap().to_owned();
         vioperf(&["report", &directory, "--format=openmetrics", "--output", &file]).succeeded();
         let script = format!("{READERS}/openmetrics.py");
-        let done = Command::new(python()).args([&script, &file]).output().unwrap();
+        let done = Command::new(readers::python()).args([&script, &file]).output().unwrap();
         assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
         let read: BTreeMap<String, Vec<Value>> = serde_json::from_slice(&done.stdout).unwrap();
         let path = match metric {

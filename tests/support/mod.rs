@@ -8,6 +8,7 @@ pub mod listener;
 pub mod machines;
 pub mod mounts;
 pub mod planting;
+pub mod readers;
 pub mod running;
 pub mod schema;
 pub mod sshd;

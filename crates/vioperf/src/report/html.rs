@@ -6,6 +6,7 @@ mod comparison;
 mod latency;
 mod ledger;
 mod limits;
+mod opening;
 mod other_guests;
 mod picture;
 mod search;
@@ -13,18 +14,19 @@ mod tables;
 mod wire;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
-use vioperf_analysis::measure::{Measure, Truth, Unit};
-use vioperf_analysis::result::{CellAnalysis, Finding, RunAnalysis, Severity, VoidTrial};
+use vioperf_analysis::measure::Unit;
+use vioperf_analysis::result::{CellAnalysis, Finding, RunAnalysis, VoidTrial};
 use vioperf_analysis::wording::{capitalised, percent, three_digits};
-use vioperf_model::nic::NicKind;
+use vioperf_model::plan::CellId;
 use vioperf_model::workload::WorkloadKind;
 
-use self::chart::{Chart, Mark, Row, Shape};
+use self::chart::{Chart, Row};
+use self::opening::{severity_class, severity_name};
 use super::between;
 use super::columns;
 use super::provenance;
 use super::text::clean;
-use super::values::{self, NO_VALUE, Workload, interval, workloads};
+use super::values::{self, NO_VALUE, Workload, workloads};
 
 /// Renders `analysis`.
 pub fn render(analysis: &RunAnalysis) -> String {
@@ -42,6 +44,7 @@ pub fn render(analysis: &RunAnalysis) -> String {
                 title { (title(analysis)) }
                 style {
                     (PreEscaped(include_str!("html/style.css")))
+                    (PreEscaped(include_str!("html/opening.css")))
                     @if analysis.run.scenario.workload.kind != WorkloadKind::TcpStream {
                         (PreEscaped(include_str!("html/loads.css")))
                     }
@@ -49,9 +52,9 @@ pub fn render(analysis: &RunAnalysis) -> String {
             }
             body {
                 @if let Some(notice) = &analysis.notice {
-                    p.notice role="note" { (clean(notice)) }
+                    aside.notice { (clean(notice)) }
                 }
-                (header(analysis))
+                (opening::header(analysis))
                 main {
                     @if between::is_between(analysis) {
                         (two_machines(analysis))
@@ -60,7 +63,7 @@ pub fn render(analysis: &RunAnalysis) -> String {
                         @if let Some(variants) = &analysis.variants {
                             (comparison::section(variants))
                         }
-                        (ranking(analysis))
+                        (opening::ranking(analysis))
                         (findings(&analysis.findings))
                         (explanations(analysis))
                         @for (workload, number) in workloads.iter().zip(1..) {
@@ -83,22 +86,6 @@ fn title(analysis: &RunAnalysis) -> String {
     format!("{}{emulated} – vioperf", clean(&analysis.run.scenario.name))
 }
 
-fn header(analysis: &RunAnalysis) -> Markup {
-    let run = &analysis.run;
-    html! {
-        header {
-            p.kicker {
-                "vioperf · " (clean(&run.scenario.name)) " · "
-                time { (clean(&run.started_at)) }
-            }
-            h1 { (clean(&analysis.question)) }
-            @for (sentence, number) in analysis.headline.iter().zip(0..) {
-                p.lead[number == 0] { (clean(sentence)) }
-            }
-        }
-    }
-}
-
 /// A path between two machines: a table of facts.
 fn two_machines(analysis: &RunAnalysis) -> Markup {
     html! {
@@ -119,79 +106,24 @@ fn two_machines(analysis: &RunAnalysis) -> Markup {
     }
 }
 
-fn shape(kind: Option<NicKind>) -> Shape {
-    match kind {
-        None => Shape::Baseline,
-        Some(NicKind::Paravirtual) => Shape::Paravirtual,
-        Some(NicKind::Emulated) => Shape::Emulated,
-    }
-}
-
-fn ranking(analysis: &RunAnalysis) -> Markup {
-    let rows: Vec<Row> = analysis
-        .ranking
-        .iter()
-        .map(|ranked| {
-            let metric = &ranked.percent_of_baseline;
-            let note = if ranked.complete { values::kind(ranked.kind) } else { "not all measured" };
-            Row {
-                name: clean(&ranked.path),
-                note: note.into(),
-                shape: shape(Some(ranked.kind)),
-                sent: None,
-                summary: metric.summary,
-                dots: metric.values.iter().map(|trial| trial.value).collect(),
-                value: metric.mean().map_or_else(|| NO_VALUE.into(), percent),
-                interval: interval(metric.summary.as_ref()),
-            }
-        })
-        .collect();
-    let chart =
-        Chart { rows, mark: Some(Mark { at: 100.0, name: "baseline" }), unit: "%", factor: 1.0 };
-    html! {
-        section aria-labelledby="ranking" {
-            h2 #ranking { "What each path keeps of the host’s own" }
-            p.explain {
-                "Percent of " (of_the_baseline(analysis)) ": geometric mean over the "
-                "workloads. The bar ends at the mean, the line is its 95 % interval, each small ring "
-                "one block."
-            }
-            (chart::render(&chart))
-            (chart::legend())
-            (tables::ranking(analysis))
-        }
-    }
-}
-
-fn of_the_baseline(analysis: &RunAnalysis) -> String {
-    match Measure::of(analysis.run.scenario.workload.kind) {
-        measure if measure.truth == Truth::Receiver && measure.unit == Unit::Bits => {
-            "what the baseline of the same block received".into()
-        }
-        measure => format!("the {} of the baseline of the same block", measure.kept),
-    }
-}
-
 fn findings(findings: &[Finding]) -> Markup {
     html! {
         @if !findings.is_empty() {
             section aria-labelledby="findings" {
                 h2 #findings { "Findings" }
-                @for finding in findings { (finding_article(finding)) }
+                @for (finding, number) in findings.iter().zip(1..) { (finding_article(number, finding)) }
             }
         }
     }
 }
 
-fn finding_article(finding: &Finding) -> Markup {
-    let (class, name) = match finding.severity {
-        Severity::Warning => ("warning", "Warning"),
-        Severity::Doubt => ("doubt", "Doubt"),
-        Severity::Note => ("note", "Note"),
-    };
+fn finding_article(number: usize, finding: &Finding) -> Markup {
     html! {
-        article class={ "finding " (class) } {
-            h3 { span.severity { (name) } " " (clean(&finding.title)) }
+        article id={ "finding-" (number) } class={ "finding " (severity_class(finding.severity)) } {
+            h3 {
+                (opening::sign(finding.severity))
+                span.severity { (severity_name(finding.severity)) } " " (clean(&finding.title))
+            }
             p { (clean(&finding.evidence)) }
             @for picture in &finding.pictures { (picture::figure(picture)) }
             p.advice { (clean(&finding.advice)) }
@@ -257,7 +189,7 @@ fn throughput_row(cell: &CellAnalysis) -> Row {
     Row {
         name: cell.path.clone(),
         note,
-        shape: shape(cell.kind),
+        shape: chart::shape(cell.kind),
         summary: metric.summary,
         dots: metric.values.iter().map(|trial| trial.value).collect(),
         sent: sent.filter(|_| cell.measure().may_lose),
@@ -266,7 +198,23 @@ fn throughput_row(cell: &CellAnalysis) -> Row {
             .summary
             .and_then(|summary| Some(format!("± {}", unit.short(summary.half_width()?))))
             .unwrap_or_else(|| NO_VALUE.into()),
+        anchor: Some(anchor(&cell.id)),
     }
+}
+
+/// Where a cell is told of: what a link to it names after the `#`. Of the characters that an address may have,
+/// and no two cells the same.
+fn anchor(cell: &CellId) -> String {
+    let mut anchor = String::from("cell-");
+    for byte in cell.0.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'/' | b'_' => {
+                anchor.push(char::from(byte));
+            }
+            other => anchor.push_str(&format!("~{other:02x}")),
+        }
+    }
+    anchor
 }
 
 fn interfaces(analysis: &RunAnalysis) -> Markup {
@@ -337,5 +285,18 @@ fn the_run(analysis: &RunAnalysis) -> Markup {
             }
             (tables::plan(&run.plan))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_to_a_cell_is_the_same_for_no_other_and_needs_no_escape() {
+        let of = |id: &str| anchor(&CellId(id.into()));
+        assert_eq!(of("virtio/1-stream/to-guest"), "cell-virtio/1-stream/to-guest");
+        assert_eq!(of("a b\"<"), "cell-a~20b~22~3c");
+        assert_ne!(of("a~20b"), of("a b"));
     }
 }

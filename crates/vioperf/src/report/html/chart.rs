@@ -4,6 +4,7 @@
 use maud::{Markup, html};
 use vioperf_analysis::measure::Unit;
 use vioperf_analysis::result::Summary;
+use vioperf_model::nic::NicKind;
 
 /// What a row's mark looks like: shape and colour both tell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,6 +36,8 @@ pub struct Row {
     pub value: String,
     /// The interval as text.
     pub interval: String,
+    /// What a link to it names.
+    pub anchor: Option<String>,
 }
 
 /// A value to be marked on the scale.
@@ -145,8 +148,14 @@ pub fn render(chart: &Chart) -> Markup {
 fn row_markup(row: &Row, scale: &Scale, mark: Option<Mark>) -> Markup {
     let class = class_of(row.shape);
     html! {
-        div class={ "row " (class) } {
-            div.name { (row.name) span.note { (row.note) } }
+        div class={ "row " (class) } id=[&row.anchor] {
+            div.name {
+                @match &row.anchor {
+                    Some(anchor) => a.self href={ "#" (anchor) } title="link to this cell" { (row.name) },
+                    None => (row.name),
+                }
+                span.note { (row.note) }
+            }
             svg.track height="30" role="img" aria-label={ (row.name) ": " (row.value) ", " (row.interval) } {
                 @for tick in scale.ticks() {
                     line.grid x1=(scale.at(tick)) x2=(scale.at(tick)) y1="0" y2="30" {}
@@ -213,6 +222,15 @@ fn axis(chart: &Chart, scale: &Scale, mark: Option<Mark>) -> Markup {
                 @if let Some(mark) = mark { span.note { "dashed: " (mark.name) } }
             }
         }
+    }
+}
+
+/// What the mark of a path of that kind looks like; of a baseline without.
+pub fn shape(kind: Option<NicKind>) -> Shape {
+    match kind {
+        None => Shape::Baseline,
+        Some(NicKind::Paravirtual) => Shape::Paravirtual,
+        Some(NicKind::Emulated) => Shape::Emulated,
     }
 }
 

@@ -29,7 +29,7 @@ pub fn section(comparison: &RunComparison) -> Markup {
 
 fn table(group: &Group<'_>) -> Markup {
     html! {
-        div.scroll {
+        div.scroll tabindex="0" {
             table {
                 caption { (clean(&capitalised(&group.heading()))) }
                 thead {

@@ -99,7 +99,7 @@ pub fn curve(workload: &Workload<'_>, number: usize) -> Markup {
     let title = format!("latency-{number}");
     html! {
         p.chart-title { "Latency by percentile, all trials together (less is better)" }
-        div.scroll.latency {
+        div.scroll.latency tabindex="0" {
             svg role="img" aria-labelledby=(title) viewBox={ "0 0 " (WIDTH) " " (HEIGHT) } {
                 title id=(title) { (spoken(workload)) }
                 (grid(&axes))
@@ -195,7 +195,7 @@ pub fn table(workload: &Workload<'_>) -> Markup {
     let metrics =
         workload.cells.iter().flat_map(|cell| shown.iter().filter_map(|extra| extra.shown(cell)));
     html! {
-        div.scroll {
+        div.scroll tabindex="0" {
             table {
                 caption { "Latency in µs; added: less the baseline’s of the same block" }
                 thead {

@@ -151,7 +151,7 @@ fn table(told: &[(&CellAnalysis, &Ledger)]) -> Markup {
     let places: Vec<LossPlace> = LossPlace::ALL.into_iter().filter(occurs).collect();
     let has_unaccounted = told.iter().any(|(_, ledger)| ledger.unaccounted != 0);
     html! {
-        div.scroll {
+        div.scroll tabindex="0" {
             table {
                 caption { "Datagrams lost, by place. In brackets those of which no counter of drops tells, "
                     "but the difference of two others" }

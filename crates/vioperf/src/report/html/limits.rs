@@ -14,7 +14,7 @@ pub fn table(workload: &Workload<'_>) -> Markup {
         return html! {};
     }
     html! {
-        div.scroll {
+        div.scroll tabindex="0" {
             table.limits {
                 caption { "What limits each path" }
                 thead { tr { th scope="col" { "path" } th scope="col" { "limited by" } th scope="col" { "sure" } } }

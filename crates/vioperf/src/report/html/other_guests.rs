@@ -12,7 +12,7 @@ pub fn table(workload: &Workload<'_>) -> Markup {
     let count: usize = guests.sum();
     html! {
         @if count > 0 {
-            div.scroll {
+            div.scroll tabindex="0" {
                 table {
                     caption { "Guests beside the one under test, in percent of one core" }
                     thead {

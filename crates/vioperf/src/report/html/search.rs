@@ -17,7 +17,7 @@ pub fn table(workload: &Workload<'_>) -> Markup {
     };
     html! {
         @if rows().next().is_some() {
-            div.scroll {
+            div.scroll tabindex="0" {
                 table {
                     caption {
                         "Bounds. At the lower bound no more is lost than the goal allows, at the upper "

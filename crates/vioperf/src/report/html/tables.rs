@@ -45,7 +45,7 @@ pub fn reasons<'a>(metrics: impl Iterator<Item = &'a Metric>) -> Markup {
 pub fn ranking(analysis: &RunAnalysis) -> Markup {
     let Some(first) = analysis.ranking.first() else { return html! {} };
     html! {
-        div.scroll {
+        div.scroll tabindex="0" {
             table {
                 caption { "Percent of the baseline by workload, with its 95 % interval" }
                 thead {
@@ -130,7 +130,7 @@ pub fn throughput(workload: &Workload<'_>) -> Markup {
     let per = measure.demand_per;
     let [host, _, guest] = measure.demand_heads.map(|head| head.replace('\n', " "));
     html! {
-        div.scroll {
+        div.scroll tabindex="0" {
             table {
                 caption { (capitalised(noun(measure))) " and cost. " (unit) " is CPU time per " (per) }
                 thead {
@@ -219,7 +219,7 @@ pub fn cpu(workload: &Workload<'_>) -> Markup {
         std::iter::once(&cell.host.busy_percent_of_core).chain(qemu).chain(guest)
     });
     html! {
-        div.scroll {
+        div.scroll tabindex="0" {
             table {
                 caption { "CPU, in percent of one core" }
                 thead {
@@ -332,7 +332,7 @@ fn core_bar(core: &CoreUse) -> Markup {
 /// The interfaces, each with the path it belongs to.
 pub fn interfaces(seen: &[(&str, &EndFacts)]) -> Markup {
     html! {
-        div.scroll {
+        div.scroll tabindex="0" {
             table.facts {
                 caption { "Drivers, links, queues and offloads" }
                 thead {

@@ -30,7 +30,7 @@ pub fn table(workload: &Workload<'_>) -> Markup {
     };
     let is_both_ways = workload.cells.iter().any(|cell| cell.hops.len() > 1);
     html! {
-        div.scroll {
+        div.scroll tabindex="0" {
             table {
                 caption {
                     "On the wire. More bytes per packet than the MTU: segmentation was left to a later "

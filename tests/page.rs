@@ -1,0 +1,99 @@
+//! The page of a report as readers meet it: in a browser, in light and dark, on a telephone, without scripts.
+//! Chromium is driven by Playwright, and looked at by axe-core.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used, reason = "a test program")]
+
+mod support;
+
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+use support::readers::{self, READERS, store};
+use support::vioperf;
+use vioperf_analysis::testing::Synthetic;
+use vioperf_model::workload::WorkloadKind;
+
+/// What may weigh at most, in bytes.
+const LARGEST_PAGE: usize = 2 << 20;
+
+/// The browser, whatever it is called here.
+fn browser() -> &'static str {
+    let names = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
+    let runs = |name: &&&str| {
+        Command::new(name).arg("--version").output().is_ok_and(|done| done.status.success())
+    };
+    names.iter().find(runs).expect("no Chromium here: `scripts/setup test` installs it")
+}
+
+/// The report of a run as a page, and as numbers.
+struct Report {
+    page: String,
+    numbers: Value,
+}
+
+impl Report {
+    fn of(directory: &str) -> Self {
+        let of = |format| vioperf(&["report", directory, "--format", format]).succeeded().stdout;
+        Self { page: of("html"), numbers: serde_json::from_str(&of("json")).unwrap() }
+    }
+
+    /// What every reader meets, by the reader's name.
+    fn looked_at(&self, folder: &Path) -> Value {
+        let file = folder.join("report.html");
+        support::write(&file, &self.page);
+        let script = format!("{READERS}/page.py");
+        let looked = Command::new(readers::python())
+            .args([&script, file.to_str().unwrap(), browser()])
+            .output();
+        let looked = looked.unwrap();
+        assert!(looked.status.success(), "{}", String::from_utf8_lossy(&looked.stderr));
+        serde_json::from_slice(&looked.stdout).unwrap()
+    }
+}
+
+/// What holds of any page, whoever reads it.
+fn assert_readable(seen: &Value, of: &str) {
+    for (reader, met) in seen.as_object().unwrap() {
+        let who = format!("{of}, {reader}");
+        assert_eq!(met["console"], serde_json::json!([]), "{who}: the console is not empty");
+        let requests = met["requests"].as_array().unwrap();
+        assert_eq!(requests.len(), 1, "{who}: the page is all that is asked for, not {requests:?}");
+        assert_eq!(met["too_wide_by"], 0, "{who}: the page is wider than the window");
+        assert_eq!(met["links_to_nowhere"], serde_json::json!([]), "{who}");
+        let faults = met["faults"].as_array().map_or(&[][..], Vec::as_slice);
+        let serious = |fault: &&Value| {
+            ["serious", "critical"].contains(&fault["impact"].as_str().unwrap_or(""))
+        };
+        let serious: Vec<_> = faults.iter().filter(serious).collect();
+        assert!(serious.is_empty(), "{who}: {serious:#?}");
+    }
+}
+
+#[test]
+fn every_kind_of_load_is_readable_by_everybody() {
+    let folder = tempfile::tempdir().unwrap();
+    let runs = [WorkloadKind::PacketRate, WorkloadKind::RequestResponse]
+        .map(|kind| (kind.name(), Synthetic::of_kind(kind)));
+    for (name, run) in runs.into_iter().chain([("under-emulation", Synthetic::tcg())]) {
+        let report = Report::of(&store(folder.path(), name, &run));
+        assert!(report.page.len() <= LARGEST_PAGE, "{name}: {} bytes", report.page.len());
+        let seen = report.looked_at(folder.path());
+        assert_readable(&seen, name);
+        // Question, answer and every path's name are there for each reader.
+        for (reader, met) in seen.as_object().unwrap() {
+            let text = flat(met["text"].as_str().unwrap());
+            let wanted = report.numbers["headline"].as_array().unwrap().iter();
+            let wanted = wanted.chain([&report.numbers["question"]]);
+            let paths =
+                report.numbers["cells"].as_array().unwrap().iter().map(|cell| &cell["path"]);
+            for wanted in wanted.chain(paths).map(|text| flat(text.as_str().unwrap())) {
+                assert!(text.contains(&wanted), "{name}, {reader} is not told `{wanted}`");
+            }
+        }
+    }
+}
+
+/// Words with one space between them.
+fn flat(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
