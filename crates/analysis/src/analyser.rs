@@ -8,13 +8,13 @@ use vioperf_model::units::Ratio;
 
 use crate::cell::{CellTrials, analyse_cell};
 use crate::result::{
-    ANALYSIS_SCHEMA_VERSION, CellAnalysis, Metric, RunAnalysis, Settling, VoidTrial,
+    ANALYSIS_SCHEMA_VERSION, CellAnalysis, Finding, Metric, RunAnalysis, Settling, VoidTrial,
 };
 use crate::{compare, diagnose, headline, ranking, settling};
 
 /// Analyses a run whose records come one at a time, in any order. What a record holds of raw samples
 /// is not kept: a run of many trials needs little more memory than its analysis.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Analyser<'r> {
     run: &'r RunInfo,
     cells: BTreeMap<&'r CellId, &'r Cell>,
@@ -22,7 +22,7 @@ pub struct Analyser<'r> {
 }
 
 /// What is kept of the records.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Gathered {
     /// The trials of the plan's cells.
     by_cell: BTreeMap<CellId, CellTrials>,
@@ -77,15 +77,24 @@ impl<'r> Analyser<'r> {
         }
     }
 
+    /// Analyses what was taken so far of a run that goes on: that it is not at its end is no finding.
+    pub fn so_far(&self) -> RunAnalysis {
+        self.clone().analysis(diagnose::findings_so_far)
+    }
+
     /// Analyses what was taken, whole or not.
     pub fn finish(self) -> RunAnalysis {
+        self.analysis(diagnose::findings)
+    }
+
+    fn analysis(self, findings: fn(&diagnose::Evidence<'_>) -> Vec<Finding>) -> RunAnalysis {
         let Self { run, mut gathered, .. } = self;
         gathered.by_cell.values_mut().for_each(CellTrials::sort);
         gathered.void.sort_by_key(|trial| trial.sequence);
         let cells = analyse_cells(run, &gathered);
         let ranking = ranking::rank(&run.plan, &cells);
         let evidence = diagnose::Evidence { run, gathered: &gathered, cells: &cells };
-        let findings = diagnose::findings(&evidence);
+        let findings = findings(&evidence);
         let mut analysis = RunAnalysis {
             variants: None,
             notice: headline::notice(run),

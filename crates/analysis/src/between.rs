@@ -10,7 +10,7 @@ use crate::result::{BetweenMachines, HypervisorUse, MachineEnd, TcpState};
 use crate::window::Reading;
 
 /// One trial's view of both ends.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct BetweenReading {
     client: EndReading,
     server: EndReading,
@@ -18,7 +18,7 @@ pub struct BetweenReading {
     has_hypervisor: bool,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct EndReading {
     machine: MachineReading,
     cpu_seconds_per_unit: Reading,
@@ -81,7 +81,7 @@ fn gather_end(trials: &CellTrials, of: fn(&BetweenReading) -> &EndReading) -> Ma
 }
 
 /// What TCP said of the sender's connections at their end, in one trial.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct TcpReading {
     rtt_us: Reading,
     rtt_variation_us: Reading,

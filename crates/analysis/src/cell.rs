@@ -31,7 +31,7 @@ use crate::threads::{QemuReading, Task};
 use crate::window::{Absent, Reading};
 
 /// The trials of one cell.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct CellTrials {
     /// What was derived of those that count, in the order of blocks once they are sorted.
     pub completed: Vec<TrialReadings>,

@@ -6,7 +6,7 @@ use crate::result::CoreStates;
 use crate::window::{Absent, Reading, Window};
 
 /// One trial's view of a machine.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct MachineReading {
     /// All cores added up; 100 is one core.
     pub busy_percent_of_core: Reading,
@@ -17,7 +17,7 @@ pub struct MachineReading {
 }
 
 /// One trial's view of a core.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct CoreReading {
     /// Its number.
     pub core: u32,

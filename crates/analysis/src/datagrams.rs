@@ -22,7 +22,7 @@ const PREAMBLE_BYTES: u64 = 8;
 const GAP_BYTES: u64 = 12;
 
 /// What became of datagrams, in one trial.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct DatagramReading {
     /// That the sender's kernel took.
     pub sent_per_second: Reading,

@@ -54,48 +54,71 @@ pub struct Evidence<'a> {
     pub cells: &'a [CellAnalysis],
 }
 
+/// When a rule has something to say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum When {
+    /// As soon as there is a trial.
+    Always,
+    /// When no further trial will come.
+    AtTheEnd,
+}
+
+use When::{Always, AtTheEnd};
+
 type Rule = fn(&Evidence<'_>) -> Vec<Finding>;
 
-const RULES: &[Rule] = &[
-    emulation::check,
-    budget::check,
-    left_out::check,
-    resumed::check,
-    records::check,
-    never_measured::check,
-    void::check,
-    loads::check,
-    too_few_trials::check,
-    unsettled::check,
-    scatter::check,
-    outliers::check,
-    two_humps::check,
-    trend::check,
-    trend_within::check,
-    dips::check,
-    machine_before::check,
-    throttled::check,
-    frequency::check,
-    frequency_within::check,
-    machine_busy::check,
-    stolen::check,
-    disturbed::check,
-    clocks::check,
-    impossible_times::check,
-    disagreement::check,
-    loss::check,
-    timeouts::check,
-    not_sent::check,
-    rate_search::check,
-    limits_of_cells::check,
-    direction::check,
-    power_states::check,
-    link_speed::check,
+const RULES: &[(When, Rule)] = &[
+    (Always, emulation::check),
+    (AtTheEnd, budget::check),
+    (Always, left_out::check),
+    (Always, resumed::check),
+    (Always, records::check),
+    (AtTheEnd, never_measured::check),
+    (Always, void::check),
+    (Always, loads::check),
+    (AtTheEnd, too_few_trials::check),
+    (AtTheEnd, unsettled::check),
+    (Always, scatter::check),
+    (Always, outliers::check),
+    (Always, two_humps::check),
+    (Always, trend::check),
+    (Always, trend_within::check),
+    (Always, dips::check),
+    (Always, machine_before::check),
+    (Always, throttled::check),
+    (Always, frequency::check),
+    (Always, frequency_within::check),
+    (Always, machine_busy::check),
+    (Always, stolen::check),
+    (Always, disturbed::check),
+    (Always, clocks::check),
+    (Always, impossible_times::check),
+    (Always, disagreement::check),
+    (Always, loss::check),
+    (Always, timeouts::check),
+    (Always, not_sent::check),
+    (Always, rate_search::check),
+    (Always, limits_of_cells::check),
+    (Always, direction::check),
+    (Always, power_states::check),
+    (Always, link_speed::check),
 ];
 
 /// Everything the rules find, gravest first.
 pub fn findings(evidence: &Evidence<'_>) -> Vec<Finding> {
-    let mut found: Vec<Finding> = RULES.iter().flat_map(|rule| rule(evidence)).collect();
+    found_by(RULES.iter(), evidence)
+}
+
+/// The same of a run that goes on: without what is to be said only at its end.
+pub fn findings_so_far(evidence: &Evidence<'_>) -> Vec<Finding> {
+    found_by(RULES.iter().filter(|(when, _)| *when == Always), evidence)
+}
+
+fn found_by<'r>(
+    rules: impl Iterator<Item = &'r (When, Rule)>,
+    evidence: &Evidence<'_>,
+) -> Vec<Finding> {
+    let mut found: Vec<Finding> = rules.flat_map(|(_, rule)| rule(evidence)).collect();
     found.sort_by_key(|finding| finding.severity);
     found
 }

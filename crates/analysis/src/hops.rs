@@ -13,14 +13,14 @@ use crate::result::{Hop, HopPlace, PathHops};
 use crate::window::{Absent, Reading};
 
 /// One way of one trial.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct FlowHops {
     direction: Direction,
     segments_retransmitted: Reading,
     hops: Vec<HopReading>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct HopReading {
     place: HopPlace,
     packets_per_second: Reading,

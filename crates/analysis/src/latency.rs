@@ -37,7 +37,7 @@ const POINTS_PER_DECADE: u32 = 12;
 const DECADES: u32 = 6;
 
 /// What is told of the latency of one trial.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct LatencyReading {
     /// As [`PERCENTILES`], in microseconds.
     pub percentiles_us: [Reading; PERCENTILES.len()],

@@ -199,7 +199,7 @@ impl<'a> Span<'a> {
 }
 
 /// One trial's view of the layers.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct LayerReading {
     host: MachineReading,
     guest: MachineReading,
@@ -218,7 +218,7 @@ pub struct LayerReading {
     pub(crate) exits: ExitReading,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct MachineReading {
     softnet_dropped: Reading,
     softnet_squeezed: Reading,

@@ -9,7 +9,7 @@ use crate::result::OtherGuestUse;
 use crate::threads::QemuReading;
 
 /// One trial's view of such a guest.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct PartyReading {
     place: Place,
     machine: MachineReading,

@@ -28,7 +28,7 @@ use crate::window::{Absent, Reading, Window, percent};
 pub const QEMU: &str = "qemu";
 
 /// Everything derived from one trial; the units are in the names.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct TrialReadings {
     /// Position in the run.
     pub sequence: u32,

@@ -16,7 +16,7 @@ const PARTS: usize = 3;
 const LEAST_SAMPLES_OF_A_PART: usize = 3;
 
 /// One trial's view of how fast the cores ran.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct SpeedReading {
     /// The busy cores, or why their frequency is not known.
     pub busy: Result<BusyCores, Absent>,

@@ -39,7 +39,7 @@ fn task_of(name: &str, is_main: bool) -> Task {
 }
 
 /// CPU time of QEMU's threads in one trial, by task. 100 is one core.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct QemuReading {
     by_task: Result<Vec<(Task, f64)>, Absent>,
     /// Runnable but waiting for a core.

@@ -11,7 +11,6 @@ pub mod domain;
 mod guest;
 pub mod handshake;
 pub mod hypervisor;
-mod live;
 pub mod measure;
 mod own_node;
 pub mod scenario_run;

@@ -20,6 +20,7 @@ mod export;
 mod guest_kernel;
 mod history;
 mod interrupt;
+mod live;
 mod machine_look;
 mod machines;
 mod output;

@@ -5,21 +5,32 @@ use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use self::panel::Panel;
 use crate::cli::ColorChoice;
+
+mod panel;
 
 /// Where a command prints.
 #[derive(Debug, Clone)]
 pub struct Output {
     quiet: bool,
     color: ColorChoice,
-    /// What the status line says, its last step aside.
-    status: Arc<Mutex<String>>,
+    status: Arc<Mutex<Status>>,
+}
+
+/// What is said of what goes on.
+#[derive(Debug)]
+struct Status {
+    /// The lines, a step aside.
+    lines: Vec<String>,
+    panel: Panel,
 }
 
 impl Output {
     /// As the user asked for.
     pub fn new(quiet: bool, color: ColorChoice) -> Self {
-        Self { quiet, color, status: Arc::default() }
+        let status = Status { lines: Vec::new(), panel: Panel::new() };
+        Self { quiet, color, status: Arc::new(Mutex::new(status)) }
     }
 
     /// Whether results are printed with colours.
@@ -63,33 +74,47 @@ impl Output {
 
     /// Says why a command failed.
     pub fn error(&self, text: impl Display) {
+        self.status("");
         self.line(&format!("{} {text}", self.mark("error:", "31")));
     }
 
-    /// A status line that the next one replaces; `None` where there is no terminal or quiet is
-    /// wanted.
+    /// Whether what goes on is told in lines that the next ones replace: not where there is no terminal, nor
+    /// where quiet is wanted.
     pub fn shows_status(&self) -> bool {
         !self.quiet && io::stderr().is_terminal()
     }
 
-    /// Replaces the status line; an empty text clears it.
-    pub fn status(&self, text: &str) {
-        text.clone_into(&mut self.status.lock().unwrap_or_else(PoisonError::into_inner));
-        self.show_status(text);
-    }
-
-    /// Adds to the status line what is done at the moment; the next step replaces it.
-    pub fn status_step(&self, step: &str) {
-        let status = self.status.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        self.show_status(&format!("{status}; {step}"));
-    }
-
-    fn show_status(&self, text: &str) {
+    /// Replaces what is told of what goes on; without lines it is cleared.
+    pub fn status_lines(&self, lines: Vec<String>) {
+        let mut status = self.status.lock().unwrap_or_else(PoisonError::into_inner);
+        status.lines = lines;
+        let Status { lines, panel } = &mut *status;
         if self.shows_status() {
-            let mut err = io::stderr().lock();
-            // Nothing can be done about a terminal that went away; the run goes on.
-            let _ = write!(err, "\r\x1b[2K{text}").and_then(|()| err.flush());
+            panel.show(lines);
         }
+    }
+
+    /// The same with a single line; an empty text clears it.
+    pub fn status(&self, text: &str) {
+        self.status_lines(if text.is_empty() { Vec::new() } else { vec![text.to_owned()] });
+    }
+
+    /// Adds to the last line what is done at the moment; the next step replaces it.
+    pub fn status_step(&self, step: &str) {
+        let mut status = self.status.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut lines = status.lines.clone();
+        match lines.last_mut() {
+            Some(last) => last.push_str(&format!("; {step}")),
+            None => lines.push(step.to_owned()),
+        }
+        if self.shows_status() {
+            status.panel.show(&lines);
+        }
+    }
+
+    /// Whether that is told in colours.
+    pub fn colors_status(&self) -> bool {
+        self.colors(io::stderr().is_terminal())
     }
 
     fn mark(&self, word: &str, color: &str) -> String {
@@ -101,9 +126,11 @@ impl Output {
     }
 
     fn line(&self, text: &str) {
-        self.status("");
-        let mut err = io::stderr().lock();
-        // As above: standard error may be gone, and there is nobody left to tell.
-        let _ = writeln!(err, "{text}");
+        let status = self.status.lock().unwrap_or_else(PoisonError::into_inner);
+        status.panel.aside(|| {
+            let mut err = io::stderr().lock();
+            // Standard error may be gone, and there is nobody left to tell.
+            let _ = writeln!(err, "{text}");
+        });
     }
 }

@@ -86,7 +86,7 @@ const RULES: &[Rule] = &[
 ];
 
 /// What limited the trials of one cell.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Signs {
     trials: u32,
     /// The place of the rule in [`RULES`], the trial's sequence, and what was seen.

@@ -31,7 +31,7 @@ fn packets(trial: &TrialRecord) -> Reading {
 }
 
 /// What the processors of a machine did for each packet.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct ProcessorReading {
     cycles: Reading,
     instructions: Reading,
@@ -72,7 +72,7 @@ impl ProcessorReading {
 }
 
 /// How often a guest's virtual CPUs were left for each packet, and for what.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct ExitReading {
     /// For anything.
     pub(crate) all: Reading,

@@ -9,12 +9,12 @@ use super::names::{Count, Name, OF_MACHINE, is_zero_where_missing, named};
 use crate::result::{MovedCounter, PlaceCounters};
 
 /// What every party counted, trial by trial added up.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct CounterTotals {
     places: BTreeMap<Place, PlaceTotals>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 struct PlaceTotals {
     trials: u32,
     seconds: f64,
@@ -22,7 +22,7 @@ struct PlaceTotals {
     absent: BTreeMap<String, u32>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 struct Total {
     trials: u32,
     sum: u128,

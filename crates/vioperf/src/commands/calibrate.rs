@@ -115,7 +115,7 @@ fn measure(
         undisturbed: true,
         reuse: guest.reuse,
         interrupt,
-        output,
+        watch: None,
         standing: Some(standing),
         burn: None,
         guests_started: 0,

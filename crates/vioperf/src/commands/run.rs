@@ -25,11 +25,13 @@ use crate::conductor::standing::{self, Standing};
 use crate::exit::{Failure, run_code};
 use crate::history;
 use crate::interrupt::{Interrupt, Urgency, signal_name};
+use crate::live::Watch;
 use crate::machines::scenario_run;
 use crate::output::Output;
 use crate::preflight::{self, Ready};
 use crate::prepare::spoken;
-use crate::progress::{Recorder, RunClock, now};
+use crate::progress::dashboard::Dashboard;
+use crate::progress::{Onlooker, Recorder, RunClock, now};
 use crate::provenance::host_facts;
 use crate::resume::Resumed;
 use crate::sandboxed::{self, Side};
@@ -258,6 +260,7 @@ impl Session<'_> {
         if scenario.repeat.undisturbed {
             cores.get_to_know();
         }
+        let dashboard = output.shows_status().then(|| Dashboard::new(output));
         let mut stage = LabStage {
             sandbox: self.sandbox,
             supply,
@@ -266,7 +269,7 @@ impl Session<'_> {
             undisturbed: scenario.repeat.undisturbed,
             reuse: scenario.guest.reuse,
             interrupt: self.interrupt,
-            output,
+            watch: dashboard.as_ref().map(|dashboard| -> &dyn Watch { dashboard }),
             standing: Some(standing),
             burn: None,
             guests_started: 0,
@@ -279,9 +282,11 @@ impl Session<'_> {
             audience: &mut Recorder {
                 directory,
                 output,
-                first_trial: None,
+                scenario,
                 blocks,
-                may_settle: scenario.repeat.may_settle(),
+                took_before: earlier.took(),
+                onlooker: dashboard.as_ref().map(|dashboard| Onlooker::new(dashboard, &info)),
+                first_trial: None,
             },
             clock: &RunClock { started, before: earlier.took() },
             interrupt: self.interrupt,

@@ -12,6 +12,7 @@ use crate::cli::TestArgs;
 use crate::conductor::schedule::{Audience, Position};
 use crate::exit::{Failure, run_code};
 use crate::history;
+use crate::live::{Moment, Watch};
 use crate::machines::client::{Family, Machine, Target, ToServer, Way};
 use crate::machines::measure::{Job, measure};
 use crate::machines::ssh::ToMachine;
@@ -28,12 +29,28 @@ question = \"What does the network carry?\"
 kind = \"tcp-stream\"
 ";
 
+/// A line each second.
+struct Lines<'a> {
+    output: &'a Output,
+}
+
+impl Watch for Lines<'_> {
+    fn sees(&self, moment: &Moment) {
+        self.output.note(moment.line());
+    }
+
+    fn step(&self, step: &str) {
+        self.output.status_step(step);
+    }
+}
+
 /// Measures and reports.
 pub fn execute(args: &TestArgs, output: &Output) -> Result<ExitCode, Failure> {
     let scenario = scenario(args)?;
     if let Some(directory) = &args.out {
         store::check_vacant(directory).map_err(|error| Failure::Usage(error.into()))?;
     }
+    let lines = Lines { output };
     let job = Job {
         seed: scenario.repeat.seed.unwrap_or(0),
         scenario,
@@ -41,7 +58,7 @@ pub fn execute(args: &TestArgs, output: &Output) -> Result<ExitCode, Failure> {
         way: way(args).map_err(Failure::Usage)?,
         permission: args.domain.permission(),
         output,
-        tells: !args.json,
+        watch: (!args.json).then_some(&lines as &dyn Watch),
     };
     let measured = measure(job, |info| {
         let directory = args.out.as_deref().map(|path| RunDirectory::create(path, info));

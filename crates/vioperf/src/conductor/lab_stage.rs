@@ -28,7 +28,7 @@ use super::standing::{Standing, bring_up};
 use super::standing_guest::{StandingGuest, beside};
 use super::trial::{self, Beside, Measured, Nodes};
 use crate::interrupt::{Interrupt, Urgency};
-use crate::output::Output;
+use crate::live::Watch;
 
 /// How long after a guest's channel closed it may take until QEMU is seen to have ended.
 const DEATH_SHOWS: Duration = Duration::from_secs(1);
@@ -53,8 +53,8 @@ pub struct LabStage<'a> {
     pub reuse: Reuse,
     /// The user's wish to end.
     pub interrupt: &'a Interrupt,
-    /// Where the steps of a trial are shown.
-    pub output: &'a Output,
+    /// Who looks on.
+    pub watch: Option<&'a dyn Watch>,
     /// The lab of the last trial, if it still stands.
     pub standing: Option<Standing>,
     /// Part of a core that the near end burns during trials, to check readings by.
@@ -195,6 +195,7 @@ fn nodes<'a>(standing: &'a mut Standing, cell: &Cell, is_emulated: bool) -> Node
         processes,
         open_vswitch,
         guest: watched_guest,
+        watch: None,
     }
 }
 
@@ -205,12 +206,12 @@ impl LabStage<'_> {
         cell: &Cell,
         is_fresh: bool,
     ) -> Result<(Measured, Option<SearchRecord>), NodeError> {
-        let (interrupt, output) = (self.interrupt, self.output);
+        let (interrupt, watch) = (self.interrupt, self.watch);
         let is_emulated = self.supply.of(cell).is_some_and(|order| order.factory.is_emulated());
         let of_guest = cell.guest.as_ref().and_then(|guest| guest.load);
         let burn = self.burn.or(of_guest);
         let host_burn = cell.testbed.host_load;
-        let mut nodes = Nodes { burn, host_burn, ..nodes(standing, cell, is_emulated) };
+        let mut nodes = Nodes { burn, host_burn, watch, ..nodes(standing, cell, is_emulated) };
         if cell.workload.kind != WorkloadKind::RateSearch {
             let mut workload = cell.workload.clone();
             if is_fresh && is_emulated {
@@ -222,7 +223,11 @@ impl LabStage<'_> {
         let mut prober = |load: &Workload, drain: Duration| {
             trial::conduct_and_drain(&mut nodes, load, drain, interrupt)
         };
-        let tell = |step: &str| output.status_step(step);
+        let tell = |step: &str| {
+            if let Some(watch) = watch {
+                watch.step(step);
+            }
+        };
         let (measured, record) = search::conduct(&mut prober, &cell.workload, &tell)?;
         Ok((measured, Some(record)))
     }

@@ -14,9 +14,13 @@ use super::kvm::{self, WatchedGuest};
 use super::node_link::{NodeError, NodeLink, monotonic_ns, time_span};
 use super::rest::await_rest;
 use crate::interrupt::{Interrupt, Urgency};
+use crate::live::{EndNow, Live, Watch};
 
 /// How much longer than planned a load runs on when it hears nothing more from its conductor.
 const LOST_CONDUCTOR: Duration = Duration::from_secs(30);
+
+/// How often both ends are asked how far they are, where somebody looks on.
+const LOOK: Duration = Duration::from_millis(500);
 
 /// One end of the path under test.
 #[derive(Debug)]
@@ -43,7 +47,6 @@ impl Endpoint {
 }
 
 /// The nodes of one testbed.
-#[derive(Debug)]
 pub struct Nodes<'a> {
     /// The far end.
     pub far: &'a mut Endpoint,
@@ -63,6 +66,8 @@ pub struct Nodes<'a> {
     pub open_vswitch: Option<PathBuf>,
     /// The guest, where there is one.
     pub guest: Option<WatchedGuest<'a>>,
+    /// Who looks on; where nobody does, nobody is asked while the load runs.
+    pub watch: Option<&'a dyn Watch>,
 }
 
 /// A guest that is no end of the path: it observes itself.
@@ -148,6 +153,7 @@ pub fn conduct_and_drain(
 
     // Whoever receives what is measured begins first and ends last.
     let towards_guest = workload.direction != Direction::FromGuest;
+    let names = [nodes.far.place, nodes.near.place].map(machine_of);
     let ends = [&mut nodes.far.link, &mut nodes.near.link];
     let [sender, receiver] = if towards_guest {
         ends
@@ -162,7 +168,13 @@ pub fn conduct_and_drain(
     nodes.beside.iter_mut().try_for_each(|beside| beside.endpoint.link.start())?;
     receiver.start()?;
     sender.start()?;
-    let timeline = measure(workload, interrupt)?;
+    let looks = nodes.watch.map(|watch| Looks {
+        watch,
+        live: Live::new(workload.kind),
+        legs: if towards_guest { [&at_far, &at_near] } else { [&at_near, &at_far] },
+        names: if towards_guest { names } else { [names[1], names[0]] },
+    });
+    let timeline = measure([&mut *sender, &mut *receiver], workload, looks, interrupt)?;
     sender.stop()?;
     if drain.is_zero() {
         await_rest(receiver, workload, interrupt)?;
@@ -338,17 +350,68 @@ fn sample_interval(workload: &Workload) -> TimeSpan {
     time_span(interval.clamp(Duration::from_millis(50), Duration::from_secs(1)))
 }
 
-fn measure(workload: &Workload, interrupt: &Interrupt) -> Result<Timeline, NodeError> {
+/// Whose cores an end tells of.
+fn machine_of(place: Place) -> &'static str {
+    match place {
+        Place::FarGuest => "far guest",
+        place if place.is_in_guest() => "guest",
+        _ => "host",
+    }
+}
+
+/// Looking on while the load runs. Ends are in the order of sender and receiver.
+struct Looks<'a> {
+    watch: &'a dyn Watch,
+    live: Live,
+    legs: [&'a [Leg]; 2],
+    names: [&'static str; 2],
+}
+
+impl Looks<'_> {
+    fn look(&mut self, ends: [&mut NodeLink; 2], seconds: f64) -> Result<(), NodeError> {
+        let [sender, receiver] = ends;
+        let samples = [sender.progress(LOST_CONDUCTOR)?, receiver.progress(LOST_CONDUCTOR)?];
+        let [sent, received] = [0, 1].map(|end| EndNow {
+            name: self.names[end],
+            legs: self.legs[end],
+            sample: &samples[end],
+        });
+        if let Some(moment) = self.live.look(seconds, &[sent, received]) {
+            self.watch.sees(&moment);
+        }
+        Ok(())
+    }
+}
+
+fn measure(
+    [sender, receiver]: [&mut NodeLink; 2],
+    workload: &Workload,
+    mut looks: Option<Looks<'_>>,
+    interrupt: &Interrupt,
+) -> Result<Timeline, NodeError> {
     let started_ns = monotonic_ns();
-    let measured_from = Instant::now() + workload.warmup.as_duration();
-    if !interrupt.sleep_until(measured_from, Urgency::Now) {
-        return Err(NodeError::Interrupted);
-    }
-    let measured_from_ns = monotonic_ns();
-    if !interrupt.sleep_until(measured_from + workload.duration.as_duration(), Urgency::Now) {
-        return Err(NodeError::Interrupted);
-    }
-    Ok(Timeline { started_ns, measured_from_ns, measured_until_ns: monotonic_ns() })
+    let began = Instant::now();
+    let mut wait_until = |end: Instant| -> Result<u64, NodeError> {
+        while let Some(looks) = &mut looks {
+            let next = Instant::now() + LOOK;
+            // The last look is the collecting.
+            if next + LOOK / 2 > end {
+                break;
+            }
+            looks.look([&mut *sender, &mut *receiver], began.elapsed().as_secs_f64())?;
+            if !interrupt.sleep_until(next, Urgency::Now) {
+                return Err(NodeError::Interrupted);
+            }
+        }
+        match interrupt.sleep_until(end, Urgency::Now) {
+            true => Ok(monotonic_ns()),
+            false => Err(NodeError::Interrupted),
+        }
+    };
+    let measured_from = began + workload.warmup.as_duration();
+    let measured_from_ns = wait_until(measured_from)?;
+    let measured_until_ns = wait_until(measured_from + workload.duration.as_duration())?;
+    Ok(Timeline { started_ns, measured_from_ns, measured_until_ns })
 }
 
 /// Why what was measured must not count, if so: a load that ended early, or a party that has no

@@ -17,13 +17,13 @@ use super::stage::{Ends, MachineStage};
 use crate::conductor::schedule::{Audience, Earlier, Schedule, SoFar};
 use crate::exit::Failure;
 use crate::interrupt::{Interrupt, signal_name};
+use crate::live::Watch;
 use crate::machine_look;
 use crate::output::Output;
 use crate::progress::{RunClock, now};
 use crate::provenance::host_facts;
 
 /// What is measured, and how.
-#[derive(Debug)]
 pub struct Job<'a> {
     /// The scenario; its testbed names the server.
     pub scenario: Scenario,
@@ -37,8 +37,8 @@ pub struct Job<'a> {
     pub permission: Permission,
     /// Who is told what goes on.
     pub output: &'a Output,
-    /// Whether there is a line each second.
-    pub tells: bool,
+    /// Who looks on, each second.
+    pub watch: Option<&'a dyn Watch>,
 }
 
 /// What was measured.
@@ -95,7 +95,7 @@ fn run<A: Audience>(
     interrupt: &Interrupt,
     keep: impl FnOnce(&RunInfo) -> Result<A, Failure>,
 ) -> Result<(RunInfo, A), Failure> {
-    let Job { mut scenario, origin, seed, way, output, tells, .. } = job;
+    let Job { mut scenario, origin, seed, way, output, watch, .. } = job;
     scenario.testbed.server = Some(way.machine().to_string());
     // What its owner made of it.
     let before = domain.as_ref().map(|domain| domain.measured.domain.clone());
@@ -136,7 +136,7 @@ fn run<A: Audience>(
     let earlier = Earlier::default();
     let how = {
         let ends = Some(ends);
-        let mut stage = MachineStage { way: &way, ends, guest, interrupt, output, tells };
+        let mut stage = MachineStage { way: &way, ends, guest, interrupt, output, watch };
         Schedule {
             plan: &plan,
             repeat: &scenario.repeat,

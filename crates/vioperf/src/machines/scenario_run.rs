@@ -3,11 +3,12 @@
 use std::collections::BTreeSet;
 use std::fmt;
 use std::path::Path;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use vioperf_analysis::wording::count;
 use vioperf_model::record::{RunEnding, TrialRecord};
+use vioperf_model::scenario::Scenario;
 
 use super::client::{Family, Machine, ToServer, Way};
 use super::measure::{Job, Measured, measure};
@@ -16,9 +17,11 @@ use super::token::Token;
 use crate::cli::RunArgs;
 use crate::conductor::schedule::{Audience, Position};
 use crate::exit::Failure;
+use crate::live::Watch;
 use crate::output::Output;
 use crate::prepare;
-use crate::progress::Recorder;
+use crate::progress::dashboard::Dashboard;
+use crate::progress::{Onlooker, Recorder};
 use crate::scenarios::Found;
 use crate::store::{self, RunDirectory, StoreError};
 
@@ -54,19 +57,22 @@ pub fn run(
         count(plan.trial_count(), "trial"),
         plan.seed,
     ));
-    let (blocks, may_settle) = (plan.blocks.len(), scenario.repeat.may_settle());
+    let dashboard = output.shows_status().then(|| Dashboard::new(output));
+    let watch = dashboard.as_ref().map(|dashboard| -> &dyn Watch { dashboard });
+    let blocks = plan.blocks.len();
     let job = Job {
-        scenario,
+        scenario: scenario.clone(),
         origin,
         seed: plan.seed,
         way,
         permission: args.allowed.permission(),
         output,
-        tells: false,
+        watch,
     };
     let measured = measure(job, |info| {
         let directory = RunDirectory::create(directory, info)?;
-        Ok(Records { directory, output, first_trial: None, blocks, may_settle })
+        let dashboard = dashboard.as_ref();
+        Ok(Records { directory, output, scenario: &scenario, blocks, dashboard, first_trial: None })
     })?;
     let Measured { info, audience, not_put_back } = measured;
     output.status("");
@@ -96,9 +102,10 @@ fn way(server: &str) -> Result<Way> {
 struct Records<'a> {
     directory: RunDirectory,
     output: &'a Output,
-    first_trial: Option<(Instant, usize)>,
+    scenario: &'a Scenario,
     blocks: usize,
-    may_settle: bool,
+    dashboard: Option<&'a Dashboard<'a>>,
+    first_trial: Option<(Instant, usize)>,
 }
 
 impl fmt::Debug for Records<'_> {
@@ -109,9 +116,10 @@ impl fmt::Debug for Records<'_> {
 
 impl Records<'_> {
     fn recorder(&self) -> Recorder<'_> {
-        let Self { directory, output, first_trial, blocks, may_settle } = self;
-        let (first_trial, blocks, may_settle) = (*first_trial, *blocks, *may_settle);
-        Recorder { directory, output, first_trial, blocks, may_settle }
+        let &Self { ref directory, output, scenario, blocks, dashboard, first_trial } = self;
+        let onlooker = dashboard.map(Onlooker::of_trials);
+        let took_before = Duration::ZERO;
+        Recorder { directory, output, scenario, blocks, took_before, onlooker, first_trial }
     }
 }
 

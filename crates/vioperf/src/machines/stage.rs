@@ -20,6 +20,7 @@ use crate::conductor::schedule::{Attempt, AttemptEnd, Stage};
 use crate::conductor::search;
 use crate::conductor::trial::{Measured, fault_in};
 use crate::interrupt::Interrupt;
+use crate::live::Watch;
 use crate::output::Output;
 
 /// How long a node may take to answer for the first time.
@@ -95,7 +96,6 @@ impl Ends {
 }
 
 /// Where trials happen.
-#[derive(Debug)]
 pub struct MachineStage<'a> {
     /// How to get to the server, again if need be.
     pub way: &'a Way,
@@ -105,10 +105,10 @@ pub struct MachineStage<'a> {
     pub guest: Option<GuestStage<'a>>,
     /// The user's wish to end.
     pub interrupt: &'a Interrupt,
-    /// Who is told, each second.
+    /// Who is told of the steps before a trial.
     pub output: &'a Output,
-    /// Whether anybody is.
-    pub tells: bool,
+    /// Who looks on, each second.
+    pub watch: Option<&'a dyn Watch>,
 }
 
 impl Stage for MachineStage<'_> {
@@ -153,15 +153,10 @@ fn nothing(end: AttemptEnd) -> Attempt {
 
 impl MachineStage<'_> {
     fn conduct(&self, ends: &mut Ends, workload: &Workload) -> (Conducted, Option<SearchRecord>) {
-        let (output, tells) = (self.output, self.tells);
-        let mut tell = |line: String| {
-            if tells {
-                output.note(line);
-            }
-        };
+        let watch = self.watch;
         let mut one_load = |load: &Workload, drain: Duration| {
             let pair = (&mut ends.client, &mut ends.server);
-            conduct(pair, ends.hypervisor.as_mut(), load, drain, self.interrupt, &mut tell)
+            conduct(pair, ends.hypervisor.as_mut(), load, drain, self.interrupt, watch)
         };
         if workload.kind != WorkloadKind::RateSearch {
             return (one_load(workload, Duration::ZERO), None);
@@ -173,7 +168,12 @@ impl MachineStage<'_> {
                 (fault, _) => Err(fault.unwrap_or(NodeError::Interrupted)),
             }
         };
-        match search::conduct(&mut prober, workload, &|step| output.status_step(step)) {
+        let tell = |step: &str| {
+            if let Some(watch) = watch {
+                watch.step(step);
+            }
+        };
+        match search::conduct(&mut prober, workload, &tell) {
             Ok((Measured { timeline, parties }, record)) => {
                 (Conducted { timeline: Some(timeline), parties, fault: None }, Some(record))
             }

@@ -10,11 +10,12 @@ use vioperf_model::wire::Role;
 use vioperf_model::workload::{Direction, Workload};
 
 use super::hypervisor::Hypervisor;
-use super::live::{EndNow, Live};
+
 use crate::conductor::node_link::{NodeError, NodeLink, monotonic_ns, time_span};
 use crate::conductor::rest::await_rest;
 use crate::conductor::trial::{Side, prepare};
 use crate::interrupt::{Interrupt, Urgency};
+use crate::live::{EndNow, Live, Watch};
 
 /// How often both ends are asked how far they are.
 const LOOK: Duration = Duration::from_secs(1);
@@ -78,7 +79,7 @@ impl Player<'_> {
     }
 }
 
-/// Takes both ends through one load; each second `tell` gets a line about it. The receiver goes on for
+/// Takes both ends through one load; each second `watch` sees it. The receiver goes on for
 /// the time of `drain` after the sender has stopped. The hypervisor of an end observes, from before the
 /// first start until after the last stop.
 pub fn conduct(
@@ -87,7 +88,7 @@ pub fn conduct(
     workload: &Workload,
     drain: Duration,
     interrupt: &Interrupt,
-    tell: &mut dyn FnMut(String),
+    onlooker: Option<&dyn Watch>,
 ) -> Conducted {
     let nothing = |fault| Conducted { timeline: None, parties: Vec::new(), fault: Some(fault) };
     let (client, server) = ends;
@@ -102,7 +103,7 @@ pub fn conduct(
         Err(fault) => return nothing(fault),
     };
     let (timeline, mut fault) =
-        watch(&mut players, hypervisor.as_deref_mut(), workload, interrupt, tell);
+        watch(&mut players, hypervisor.as_deref_mut(), workload, interrupt, onlooker);
     // What was measured is fetched even when the user wants the end; a further signal ends that too.
     let patience = interrupt.forgetting();
     let [sender, receiver] = &mut players;
@@ -176,7 +177,7 @@ fn watch(
     mut hypervisor: Option<&mut Hypervisor>,
     workload: &Workload,
     interrupt: &Interrupt,
-    tell: &mut dyn FnMut(String),
+    onlooker: Option<&dyn Watch>,
 ) -> (Timeline, Option<NodeError>) {
     let started_ns = monotonic_ns();
     let began = Instant::now();
@@ -208,8 +209,8 @@ fn watch(
                     heard_at_ns = monotonic_ns();
                     let mut now = [players[0].now(&sender), players[1].now(&receiver)];
                     now.sort_by_key(|end| end.name);
-                    if let Some(line) = live.line(seconds, &now) {
-                        tell(line);
+                    if let (Some(onlooker), Some(moment)) = (onlooker, live.look(seconds, &now)) {
+                        onlooker.sees(&moment);
                     }
                 }
                 Err(error) => {

@@ -16,8 +16,8 @@ use vioperf_model::wire::{
 use super::Shared;
 use crate::conductor::channel::{Channel, Patience, is_interrupt};
 use crate::interrupt::{Interrupt, Urgency};
+use crate::live::{EndNow, Live};
 use crate::machines::client::Verdict;
-use crate::machines::live::{EndNow, Live};
 use crate::machines::own_node::OwnNode;
 use crate::report::text::clean;
 

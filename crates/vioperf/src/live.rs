@@ -1,6 +1,6 @@
-//! The line a second while a load runs, at both ends.
+//! What goes on while a load runs: once a second, from what both ends count.
 
-use vioperf_analysis::measure::{Measure, Truth};
+use vioperf_analysis::measure::{Measure, Truth, Unit};
 use vioperf_model::record::{Leg, Purpose};
 use vioperf_model::sample::{CoreTicks, Sample};
 use vioperf_model::wire::Role;
@@ -8,6 +8,14 @@ use vioperf_model::workload::WorkloadKind;
 
 /// `/proc/stat` counts in ticks of this length on every Linux (`USER_HZ`).
 const TICKS_PER_SECOND: f64 = 100.0;
+
+/// Who looks on while a trial runs.
+pub trait Watch {
+    /// What was seen since the last look.
+    fn sees(&self, moment: &Moment);
+    /// What is done at the moment, where that takes several steps.
+    fn step(&self, step: &str);
+}
 
 /// What one end says at this moment.
 #[derive(Debug, Clone, Copy)]
@@ -34,9 +42,14 @@ impl Live {
         Self { measure: Measure::of(kind), before: Vec::new() }
     }
 
-    /// What moved since the line before, in one line; `seconds` is the time since the load began. The
+    /// What moved since the last look, in one line; `seconds` is the time since the load began. The
     /// first call has nothing to compare with.
     pub fn line(&mut self, seconds: f64, ends: &[EndNow<'_>]) -> Option<String> {
+        self.look(seconds, ends).map(|moment| moment.line())
+    }
+
+    /// What moved since the last look. The first has nothing to compare with.
+    pub fn look(&mut self, seconds: f64, ends: &[EndNow<'_>]) -> Option<Moment> {
         let before = std::mem::replace(
             &mut self.before,
             ends.iter().map(|end| end.sample.clone()).collect(),
@@ -46,35 +59,75 @@ impl Live {
         }
         let seen: Vec<Seen<'_>> =
             ends.iter().zip(&before).map(|(now, before)| Seen { before, now }).collect();
-        let mut parts = vec![format!("{seconds:>6.1} s"), self.moved(&seen)];
         let again = seen.iter().filter(|seen| seen.does(is_sender)).filter_map(Seen::sent_again);
-        if self.measure.may_retransmit
-            && let Some(again) = again.reduce(u64::saturating_add)
-        {
-            parts.push(format!("{again} sent again"));
-        }
-        for seen in &seen {
-            if let Some(percent) = seen.busy_percent() {
-                parts.push(format!("CPU {} {percent:.0} %", seen.now.name).replace("  ", " "));
-            }
-        }
-        Some(parts.join("   "))
+        let sent_again = match self.measure.may_retransmit {
+            true => again.reduce(u64::saturating_add),
+            false => None,
+        };
+        let of_end = |seen: &Seen<'_>| Some((seen.now.name.to_owned(), seen.busy_percents()?));
+        let cores = seen.iter().filter_map(of_end).collect();
+        Some(Moment { seconds, moved: self.moved(&seen), sent_again, cores })
     }
 
     /// The rate, by the counters that are the truth where they are known.
-    fn moved(&self, seen: &[Seen<'_>]) -> String {
+    fn moved(&self, seen: &[Seen<'_>]) -> Option<Moved> {
         let wanted: [(Wanted, &str); 2] = match self.measure.truth {
             Truth::Receiver => [(is_receiver, " received"), (is_sender, " sent")],
             Truth::Sender => [(is_sender, ""), (is_receiver, " answered")],
         };
         let (unit, (counter, factor)) = (self.measure.unit, self.measure.unit.counter());
-        for (wanted, verb) in wanted {
+        wanted.into_iter().find_map(|(wanted, verb)| {
             let counts = seen.iter().filter_map(|seen| seen.per_second(wanted, counter));
-            if let Some(rate) = counts.reduce(|sum, rate| sum + rate) {
-                return format!("{:>12}{verb}", unit.text(rate * factor));
-            }
+            let per_second = counts.reduce(|sum, rate| sum + rate)? * factor;
+            Some(Moved { per_second, unit, verb })
+        })
+    }
+}
+
+/// What was seen since the last look.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Moment {
+    /// Since the load began.
+    pub seconds: f64,
+    /// How fast payload moved; absent where nobody could tell.
+    pub moved: Option<Moved>,
+    /// Segments sent again since the last look.
+    pub sent_again: Option<u64>,
+    /// How busy each core of each end was, in percent.
+    pub cores: Vec<(String, Vec<f64>)>,
+}
+
+impl Moment {
+    /// In one line.
+    pub fn line(&self) -> String {
+        let moved = self.moved.as_ref();
+        let moved = moved.map_or_else(
+            || format!("{:>12}", "–"),
+            |moved| format!("{:>12}{}", moved.text(), moved.verb),
+        );
+        let mut parts = vec![format!("{:>6.1} s", self.seconds), moved];
+        parts.extend(self.sent_again.map(|again| format!("{again} sent again")));
+        for (name, cores) in &self.cores {
+            let percent: f64 = cores.iter().sum();
+            parts.push(format!("CPU {name} {percent:.0} %").replace("  ", " "));
         }
-        format!("{:>12}", "–")
+        parts.join("   ")
+    }
+}
+
+/// A rate, and whose counters it is from.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Moved {
+    /// So many of the unit.
+    pub per_second: f64,
+    unit: Unit,
+    verb: &'static str,
+}
+
+impl Moved {
+    /// The rate with its unit.
+    pub fn text(&self) -> String {
+        self.unit.text(self.per_second)
     }
 }
 
@@ -128,13 +181,17 @@ impl Seen<'_> {
         again(self.now.sample)?.checked_sub(again(self.before)?)
     }
 
-    /// All cores together, 100 is one core.
-    fn busy_percent(&self) -> Option<f64> {
-        let busy = |sample: &Sample| -> Option<u64> {
-            Some(sample.cores.as_ref()?.iter().map(busy_ticks).fold(0, u64::saturating_add))
-        };
-        let ticks = busy(self.now.sample)?.checked_sub(busy(self.before)?)?;
-        Some(ticks as f64 / TICKS_PER_SECOND / self.seconds()? * 100.0)
+    /// Each core that both samples tell of.
+    fn busy_percents(&self) -> Option<Vec<f64>> {
+        let seconds = self.seconds()?;
+        let before = self.before.cores.as_ref()?;
+        let mut percents = Vec::new();
+        for core in self.now.sample.cores.as_ref()? {
+            let Some(then) = before.iter().find(|then| then.core == core.core) else { continue };
+            let ticks = busy_ticks(core).checked_sub(busy_ticks(then))?;
+            percents.push(ticks as f64 / TICKS_PER_SECOND / seconds * 100.0);
+        }
+        Some(percents)
     }
 }
 
