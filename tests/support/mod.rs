@@ -7,6 +7,7 @@ pub mod libvirtd;
 pub mod listener;
 pub mod machines;
 pub mod mounts;
+pub mod own_network;
 pub mod planting;
 pub mod readers;
 pub mod running;

@@ -1,6 +1,7 @@
 //! Which port of a lab's switch a party is on.
 
 use vioperf_model::record::{Party, Place, TrialRecord};
+use vioperf_model::switch::port_role;
 
 /// The port's name as the host's observer sees it: those of the endpoints are called as they are, a
 /// guest's is in the record, or else the one tap. The host itself has none.
@@ -26,8 +27,8 @@ pub(crate) fn port_of<'a>(
     };
     let interfaces = host.report.samples.last()?.interfaces.as_ref()?;
     let is_it = |name: &&String| match place {
-        Place::Guest => name.starts_with(wanted),
-        _ => *name == wanted,
+        Place::Guest => port_role(name).starts_with(wanted),
+        _ => port_role(name) == wanted,
     };
     let mut found = interfaces.keys().filter(is_it);
     match (found.next(), found.next()) {

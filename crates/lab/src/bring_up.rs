@@ -78,7 +78,7 @@ pub struct HostEnd {
     pub interface: &'static str,
 }
 
-/// A process in the sandbox's network namespace.
+/// A process in the network namespace of the switch's ports: the sandbox's, or the host's.
 #[derive(Debug)]
 pub struct Observer {
     /// The process.
@@ -132,16 +132,21 @@ impl Lab {
     /// # Errors
     /// [`LabError`]; what was made until then is gone again.
     pub fn bring_up(sandbox: &Sandbox, spec: &LabSpec) -> Result<Self, LabError> {
-        if let Some(lack) = switch::refuses(spec.switch, spec.topology) {
+        let interface = spec.interface.as_deref();
+        if let Some(lack) = switch::refuses(spec.switch, interface, spec.topology) {
             return Err(LabError::NoRoom { switch: spec.switch, lack });
         }
-        let mut socket = Socket::open()?;
-        let mut switch = switch::open(spec.switch, spec.near);
+        let place = switch::place(spec.switch, interface);
+        let mut socket = match place {
+            Place::Host => Socket::open_in(sandbox.host().network())?,
+            Place::Sandbox | Place::OwnNamespace => Socket::open()?,
+        };
+        let mut switch = switch::open(spec.switch, interface, spec.near);
         let mut far_switch = match spec.topology.chain {
             Chain::None => None,
             Chain::Bridge | Chain::Router => Some(switch::open_far()),
         };
-        let (mtu, interface) = (spec.mtu, spec.interface.as_deref());
+        let mtu = spec.mtu;
         let mut site = Site { sandbox, socket: &mut socket, mtu, interface };
         let far = far_switch.as_deref_mut();
         match Self::assemble(spec, &mut *switch, far, &mut site) {
@@ -226,8 +231,9 @@ impl Lab {
             let port = peer.port.as_ref().ok_or(LabError::NoPort(spec.switch))?;
             shaped_link::shape(site.socket, port, there, &peer.interface, rate)?;
         }
-        let (process, channel) =
-            namespace::spawn(site.sandbox, "observer", &spec.observer, Place::Sandbox)?;
+        // It sees the ports where they are.
+        let place = switch::place(spec.switch, spec.interface.as_deref());
+        let (process, channel) = namespace::spawn(site.sandbox, "observer", &spec.observer, place)?;
         Ok(Ends { peer, second, host_end, observer: Observer { process, channel } })
     }
 
@@ -415,7 +421,7 @@ fn rules_of_switch(spec: &LabSpec) -> Option<AccessList> {
 /// Starts what loads the host's own end, and makes the switch's interface there fit for an address.
 fn host_end(spec: &LabSpec, site: &mut Site<'_>) -> Result<HostEnd, LabError> {
     let interface = match spec.topology.chain {
-        Chain::None => switch::host_interface(spec.switch),
+        Chain::None => switch::host_interface(spec.switch, spec.interface.as_deref()),
         Chain::Bridge | Chain::Router => Some(switch::FAR_BRIDGE),
     };
     let no_interface = || io::Error::other("the switch has no interface on the host");

@@ -43,6 +43,12 @@ pub enum JournalError {
     LeftOver(String),
 }
 
+/// What an entry tells of.
+pub trait Entry: Serialize + DeserializeOwned {
+    /// What the names of its files begin with: entries of several kinds are in one folder.
+    const KIND: &'static str;
+}
+
 /// An entry that is held: nobody else has what it tells of.
 #[derive(Debug)]
 pub struct Held<E> {
@@ -53,13 +59,13 @@ pub struct Held<E> {
     _file: File,
 }
 
-impl<E: Serialize + DeserializeOwned> Held<E> {
-    /// Writes an entry down in `folder`; `name` is a file's name that belongs to what is altered.
+impl<E: Entry> Held<E> {
+    /// Writes an entry down in `folder`; `name` is what is altered, as the end of a file's name.
     ///
     /// # Errors
     /// When it cannot be written, or what it tells of is somebody else's.
     pub fn begin(folder: &Path, name: &str, entry: E) -> Result<Self, JournalError> {
-        let path = folder.join(name);
+        let path = folder.join(format!("{}-{name}", E::KIND));
         let failed = |source| JournalError::File { path: path.clone(), source };
         DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
         let mut file = open(&path).map_err(failed)?;
@@ -78,7 +84,7 @@ impl<E: Serialize + DeserializeOwned> Held<E> {
         Ok(Self { entry, path, _file: file })
     }
 
-    /// Takes over every entry in `folder` that nobody holds any more.
+    /// Takes over every entry of this kind in `folder` that nobody holds any more.
     ///
     /// # Errors
     /// When one cannot be read.
@@ -90,7 +96,12 @@ impl<E: Serialize + DeserializeOwned> Held<E> {
         };
         let mut paths = Vec::new();
         for entry in entries {
-            paths.push(entry.map_err(failed)?.path());
+            let entry = entry.map_err(failed)?;
+            let name = entry.file_name();
+            let kind = name.to_str().and_then(|name| name.split_once('-')).map(|(kind, _)| kind);
+            if kind == Some(E::KIND) {
+                paths.push(entry.path());
+            }
         }
         paths.sort();
         paths.into_iter().filter_map(|path| take_over(path).transpose()).collect()
@@ -110,7 +121,7 @@ impl<E: Serialize + DeserializeOwned> Held<E> {
 }
 
 /// The entry in a file; nothing where it is held, gone, or was never finished: then nothing was altered.
-fn take_over<E: DeserializeOwned>(path: PathBuf) -> Result<Option<Held<E>>, JournalError> {
+fn take_over<E: Entry>(path: PathBuf) -> Result<Option<Held<E>>, JournalError> {
     let failed = |source| JournalError::File { path: path.clone(), source };
     let mut file = match OpenOptions::new().read(true).write(true).open(&path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -154,6 +165,14 @@ mod tests {
 
     type Number = Held<u32>;
 
+    impl Entry for u32 {
+        const KIND: &'static str = "number";
+    }
+
+    impl Entry for String {
+        const KIND: &'static str = "text";
+    }
+
     #[test]
     fn what_was_begun_is_found_again_by_whoever_comes_after() {
         let state = tempfile::tempdir().unwrap();
@@ -167,6 +186,7 @@ mod tests {
         assert!(matches!(Held::begin(&folder, "card", 8_u32), Err(JournalError::LeftOver(_))));
         let left = Number::left(&folder).unwrap().pop().unwrap();
         assert_eq!(left.entry, 7);
+        assert!(Held::<String>::left(&folder).unwrap().is_empty(), "it is of another kind");
         left.end().unwrap();
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 0);
         Held::begin(&folder, "card", 9_u32).unwrap().end().unwrap();
@@ -175,9 +195,9 @@ mod tests {
     #[test]
     fn what_was_never_finished_altered_nothing_and_what_is_no_entry_is_told() {
         let folder = tempfile::tempdir().unwrap();
-        fs::write(folder.path().join("card"), "").unwrap();
+        fs::write(folder.path().join("number-card"), "").unwrap();
         assert!(Number::left(folder.path()).unwrap().is_empty());
-        fs::write(folder.path().join("card"), "{").unwrap();
+        fs::write(folder.path().join("number-card"), "{").unwrap();
         let message = Number::left(folder.path()).unwrap_err().to_string();
         assert!(message.contains("card") && message.contains("no journal"), "{message}");
     }

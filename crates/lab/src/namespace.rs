@@ -26,6 +26,8 @@ use crate::sandbox::Sandbox;
 pub enum Place {
     /// The sandbox's: it sees the switch and its ports.
     Sandbox,
+    /// The host's own, where a switch is made of what is there.
+    Host,
     /// A new one without a name, with nothing but a loopback interface that is down.
     OwnNamespace,
 }
@@ -65,7 +67,7 @@ pub struct Process {
 /// # Errors
 /// [`SpawnError`], which names the step.
 pub fn spawn(
-    _: &Sandbox,
+    sandbox: &Sandbox,
     name: &str,
     command: &ProcessCommand,
     place: Place,
@@ -83,8 +85,9 @@ pub fn spawn(
     let again = theirs.try_clone().map_err(failed("duplicate the channel"))?;
     let mut process = Command::new(&command.program);
     process.args(&command.arguments).stdin(theirs).stdout(again).stderr(Stdio::piped());
+    let host = sandbox.host().network_descriptor();
     // SAFETY: between fork and exec only system calls are made, nothing is allocated or locked.
-    unsafe { process.pre_exec(move || prepare(place)) };
+    unsafe { process.pre_exec(move || prepare(place, host)) };
     let mut child = process.spawn().map_err(failed("start the process"))?;
     let errors = match child.stderr.take() {
         Some(stream) => Tail::follow(name, stream),
@@ -169,15 +172,22 @@ pub(crate) fn inherit(descriptors: &[RawFd]) -> io::Result<()> {
 }
 
 /// Runs in the child, between fork and exec.
-fn prepare(place: Place) -> io::Result<()> {
+fn prepare(place: Place, host: RawFd) -> io::Result<()> {
     setsid()?;
-    if place == Place::OwnNamespace {
-        unshare(CloneFlags::CLONE_NEWNET | CloneFlags::CLONE_NEWNS)?;
-        let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
-        // Shows the new namespace's interfaces in /sys/class/net. Where a container forbids it, /sys
-        // goes on showing the sandbox's; netlink and /proc/net show the right ones in any case.
-        let _ = mount(Some(c"sysfs"), c"/sys", Some(c"sysfs"), flags, None::<&CStr>);
+    match place {
+        Place::Sandbox => return Ok(()),
+        Place::OwnNamespace => unshare(CloneFlags::CLONE_NEWNET)?,
+        Place::Host => {
+            // SAFETY: the parent holds the descriptor open, and so does its copy here.
+            let host = unsafe { BorrowedFd::borrow_raw(host) };
+            setns(host, CloneFlags::CLONE_NEWNET)?;
+        }
     }
+    unshare(CloneFlags::CLONE_NEWNS)?;
+    let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
+    // Shows that namespace's interfaces in /sys/class/net. Where a container forbids it, /sys
+    // goes on showing the sandbox's; netlink and /proc/net show the right ones in any case.
+    let _ = mount(Some(c"sysfs"), c"/sys", Some(c"sysfs"), flags, None::<&CStr>);
     Ok(())
 }
 

@@ -27,8 +27,9 @@ use nix::unistd::{ForkResult, Gid, Pid, Uid, fork, getegid, geteuid, pipe2, setp
 use vioperf_netlink::{NetlinkError, Socket};
 
 use crate::host::Host;
+use crate::host_ports::{BridgeKind, HostPorts, HostPortsError};
 #[cfg(doc)]
-use crate::sriov;
+use crate::put_back;
 use crate::sriov::{Card, SriovError};
 
 pub use self::guard::Ended;
@@ -45,7 +46,7 @@ pub enum Entered {
     /// [`Ended::exit_code`].
     Guard(Ended),
     /// Inside: go on with the program.
-    Inside(Sandbox),
+    Inside(Box<Sandbox>),
 }
 
 /// The proof that this process is PID 1 of a sandbox; whoever alters links or starts guests asks for
@@ -60,6 +61,8 @@ pub struct Sandbox {
     journal: PathBuf,
     /// The cards whose virtual functions were made, until the sandbox goes.
     cards: RefCell<Vec<Rc<Card>>>,
+    /// The bridges of the host's that ports were put on, until the sandbox goes.
+    ports: RefCell<Vec<Rc<HostPorts>>>,
 }
 
 /// Why no sandbox could be made.
@@ -129,7 +132,7 @@ pub enum SandboxError {
 /// SIGINT, SIGTERM and SIGHUP, then call [`Sandbox::unblock_signals`]. Until then only SIGKILL ends it.
 ///
 /// What of the host is altered beyond the sandbox is written down in the folder `journal`, and put back from it
-/// ([`sriov::put_back_what_is_left`]) should nobody inside be left to do so.
+/// ([`put_back::what_is_left`]) should nobody inside be left to do so.
 ///
 /// # Errors
 /// [`SandboxError`], in the one process or in the inner one: say it and exit, a guard that waits
@@ -159,9 +162,15 @@ pub fn enter(journal: &Path) -> Result<Entered, SandboxError> {
         ForkResult::Child => {
             drop(guards_end);
             let sysfs_is_own = furnish(&guard_lives)?;
-            let (journal, cards) = (journal.to_owned(), RefCell::default());
-            let sandbox = Sandbox { sysfs_is_own, mask: before, host, journal, cards };
-            Ok(Entered::Inside(sandbox))
+            let sandbox = Sandbox {
+                sysfs_is_own,
+                mask: before,
+                host,
+                journal: journal.to_owned(),
+                cards: RefCell::default(),
+                ports: RefCell::default(),
+            };
+            Ok(Entered::Inside(Box::new(sandbox)))
         }
     }
 }
@@ -184,6 +193,26 @@ impl Sandbox {
         let card = Card::take(&self.host, &self.journal, interface)?;
         cards.push(Rc::clone(&card));
         Ok(card)
+    }
+
+    /// Leave to put ports on a bridge of the host's, which they are off again when the sandbox goes.
+    pub(crate) fn host_ports(
+        &self,
+        bridge: &str,
+        kind: BridgeKind,
+    ) -> Result<Rc<HostPorts>, HostPortsError> {
+        let mut all = self.ports.borrow_mut();
+        if let Some(ports) = all.iter().find(|ports| ports.is_of(bridge)) {
+            return Ok(Rc::clone(ports));
+        }
+        let ports = Rc::new(HostPorts::take(&self.host, &self.journal, bridge, kind)?);
+        all.push(Rc::clone(&ports));
+        Ok(ports)
+    }
+
+    /// The host outside.
+    pub(crate) fn host(&self) -> &Host {
+        &self.host
     }
 
     /// Lets signals come, also those that were sent since the split, now that there are handlers.

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use vioperf_netlink::{NamespaceRef, NetlinkError, OperState, Socket};
 
 use crate::host::Host;
-use crate::journal::{Held, JournalError};
+use crate::journal::{Entry, Held, JournalError};
 use crate::switch::Lack;
 
 /// How many virtual functions a run makes, where the card has as many: one for each end, two for what comes in place
@@ -39,6 +39,10 @@ pub struct CardBefore {
     pub address: String,
     /// Whether that interface was up.
     pub was_up: bool,
+}
+
+impl Entry for CardBefore {
+    const KIND: &'static str = "sriov";
 }
 
 /// Why a card could not be made use of, or not be put back.
@@ -220,7 +224,7 @@ impl Card {
         let link = socket.link_by_name(interface)?;
         let address = files.address(None)?;
         let before = CardBefore { interface: interface.to_owned(), address, was_up: link.up };
-        let name = format!("sriov-{}", before.address);
+        let name = before.address.clone();
         let held = Held::begin(journal, &name, before)?;
         let (functions, held, socket) = (Vec::new(), Some(held), RefCell::new(socket));
         let mut card = Self { files, functions, held, socket, host };

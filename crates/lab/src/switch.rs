@@ -10,7 +10,8 @@ use nix::unistd::Pid;
 use vioperf_model::scenario::{SwitchKind, Topology};
 use vioperf_netlink::{Mac, NamespaceRef, NetlinkError, Socket};
 
-use crate::namespace::SpawnError;
+use crate::host_ports::HostPortsError;
+use crate::namespace::{Place, SpawnError};
 use crate::qemu::Qemu;
 use crate::sandbox::Sandbox;
 use crate::sriov::SriovError;
@@ -19,10 +20,13 @@ use crate::tap::TapError;
 mod backing;
 mod behind_host;
 mod bridge;
+mod host_bridge;
+mod host_open_vswitch;
 mod lack;
 mod macvtap;
 mod none;
 mod open_vswitch;
+mod outside;
 mod pair;
 mod passt;
 mod ports;
@@ -30,11 +34,14 @@ mod room;
 mod slirp;
 mod sriov;
 mod vlan;
+mod vsctl;
 mod wire;
 
 pub use self::backing::Backing;
 pub use self::lack::Lack;
 pub use self::room::Room;
+pub(crate) use self::vsctl::Vsctl;
+pub use self::vsctl::VsctlError;
 pub use self::wire::{Backend, Held, Slirp, Wire};
 
 /// Every switch.
@@ -54,6 +61,10 @@ const TABLE: &[Row] = &[
     sriov::ROW,
     sriov::HOST,
 ];
+
+/// Those that are made of a bridge that the host had before, where the scenario names one: they stand in place of
+/// the line of the same name above.
+const ON_HOST: &[Row] = &[host_bridge::ROW, host_open_vswitch::ROW];
 
 /// A line of the table.
 #[derive(Debug)]
@@ -93,7 +104,7 @@ pub enum NearEnd {
     },
 }
 
-/// One kind of switch, in the sandbox's network namespace.
+/// One kind of switch, in the sandbox's network namespace, or in the host's.
 pub trait Switch: fmt::Debug {
     /// Creates it, without ports. Where nothing stands between the endpoints there is nothing to create.
     ///
@@ -153,11 +164,11 @@ pub trait Switch: fmt::Debug {
 pub struct Site<'a> {
     /// The sandbox.
     pub sandbox: &'a Sandbox,
-    /// Requests about the sandbox's network namespace.
+    /// Requests about the network namespace that the switch is in ([`place`]).
     pub socket: &'a mut Socket,
     /// MTU of every port, in bytes.
     pub mtu: u32,
-    /// The interface of the host that it is made of, if it is.
+    /// The interface of the host that it is made of, where it is made of one.
     pub interface: Option<&'a str>,
 }
 
@@ -244,6 +255,12 @@ pub enum SwitchError {
     /// A card's virtual functions are not to be had.
     #[error(transparent)]
     Sriov(#[from] SriovError),
+    /// A bridge of the host's may have no ports of ours.
+    #[error(transparent)]
+    HostPorts(#[from] HostPortsError),
+    /// The host's Open vSwitch did not do what it was told.
+    #[error("switch `openvswitch`: {0}")]
+    Vsctl(#[from] VsctlError),
     /// A process did not start.
     #[error(transparent)]
     Spawn(#[from] SpawnError),
@@ -257,10 +274,19 @@ pub enum SwitchError {
     },
 }
 
-/// The switch of that kind, not yet set up.
+/// The switch of that kind, made of that interface of the host where it is made of one; not yet set up.
 #[must_use]
-pub fn open(kind: SwitchKind, near: NearEnd) -> Box<dyn Switch> {
-    (row(kind).open)(near)
+pub fn open(kind: SwitchKind, interface: Option<&str>, near: NearEnd) -> Box<dyn Switch> {
+    (row(kind, interface).open)(near)
+}
+
+/// Which network namespace the switch and its ports are in.
+#[must_use]
+pub(crate) fn place(kind: SwitchKind, interface: Option<&str>) -> Place {
+    match on_host(kind, interface) {
+        Some(_) => Place::Host,
+        None => Place::Sandbox,
+    }
 }
 
 /// Name of the bridge between a guest that forwards and the far end.
@@ -275,31 +301,38 @@ pub(crate) fn open_far() -> Box<dyn Switch> {
 /// Which near ends a lab with this switch can have.
 #[must_use]
 pub fn near_ends(kind: SwitchKind) -> NearEnds {
-    row(kind).near_ends
+    row(kind, None).near_ends
 }
 
 /// Whether guests on it are backed by a tap, or a macvtap: then the host's kernel can move their frames.
 #[must_use]
 pub fn has_tap(kind: SwitchKind) -> bool {
-    matches!(row(kind).backing, Backing::Tap | Backing::Macvtap)
+    matches!(row(kind, None).backing, Backing::Tap | Backing::Macvtap)
 }
 
 /// Whether guests on it can have several queues.
 #[must_use]
 pub fn has_queues(kind: SwitchKind) -> bool {
-    matches!(row(kind).backing, Backing::Tap)
+    matches!(row(kind, None).backing, Backing::Tap)
 }
 
-/// Why a lab with this switch cannot have that far end, chain, neighbour or those rules.
+/// Why a lab with this switch, on that interface of the host where it is made of one, cannot have that far end, chain,
+/// neighbour or those rules.
 #[must_use]
-pub fn refuses(kind: SwitchKind, topology: Topology) -> Option<Lack> {
-    row(kind).room.lacks(topology)
+pub fn refuses(kind: SwitchKind, interface: Option<&str>, topology: Topology) -> Option<Lack> {
+    row(kind, interface).room.lacks(topology)
+}
+
+/// Why a lab on a bridge of the host's cannot have that MTU.
+#[must_use]
+pub fn narrows(kind: SwitchKind, interface: Option<&str>, mtu: u32) -> Option<Lack> {
+    on_host(kind, interface).and_then(|_| outside::narrows(interface?, mtu))
 }
 
 /// The interface of the host's that is on the switch, where it has one.
 #[must_use]
-pub(crate) fn host_interface(kind: SwitchKind) -> Option<&'static str> {
-    row(kind).room.host_interface
+pub(crate) fn host_interface(kind: SwitchKind, interface: Option<&str>) -> Option<&'static str> {
+    row(kind, interface).room.host_interface
 }
 
 /// What a lab is wanted for.
@@ -319,7 +352,7 @@ pub fn lacks(
     interface: Option<&str>,
     purpose: Purpose<'_>,
 ) -> Option<Lack> {
-    let row = row(kind);
+    let row = row(kind, interface);
     let of_backing = || match purpose {
         Purpose::Baselines => None,
         Purpose::Guests(qemu) => row.backing.lacks(root, qemu),
@@ -328,12 +361,20 @@ pub fn lacks(
 }
 
 /// The vocabulary and the table name the same switches: a test holds it.
-fn row(kind: SwitchKind) -> &'static Row {
-    TABLE.iter().find(|row| row.name == kind.name()).unwrap_or(&bridge::ROW)
+fn row(kind: SwitchKind, interface: Option<&str>) -> &'static Row {
+    let own = || TABLE.iter().find(|row| row.name == kind.name());
+    on_host(kind, interface).or_else(own).unwrap_or(&bridge::ROW)
+}
+
+/// The line of one that is a bridge which the host had before.
+fn on_host(kind: SwitchKind, interface: Option<&str>) -> Option<&'static Row> {
+    interface.and_then(|_| ON_HOST.iter().find(|row| row.name == kind.name()))
 }
 
 #[cfg(test)]
 mod tests {
+    use vioperf_model::switch::OfHost;
+
     use super::*;
 
     #[test]
@@ -341,5 +382,17 @@ mod tests {
         let names: Vec<&str> = SwitchKind::all().map(SwitchKind::name).collect();
         let lines: Vec<&str> = TABLE.iter().map(|row| row.name).collect();
         assert_eq!(names, lines, "the same, in the same order");
+    }
+
+    #[test]
+    fn those_that_may_be_of_the_host_are_where_an_interface_is_named() {
+        for kind in SwitchKind::all() {
+            let may_be = kind.row().of_host == OfHost::WhereNamed;
+            assert_eq!(on_host(kind, Some("br0")).is_some(), may_be, "{kind}");
+            assert!(on_host(kind, None).is_none());
+            // What is asked of the kind alone is the same for both.
+            let (own, other) = (row(kind, None), row(kind, Some("br0")));
+            assert_eq!((own.near_ends, own.backing), (other.near_ends, other.backing));
+        }
     }
 }

@@ -66,8 +66,9 @@ pub struct Scenario {
 pub struct Testbed {
     /// The switch.
     pub switch: SwitchKind,
-    /// The interface of the host that the switch is made of, where it is made of one: the physical function of
-    /// a card with SR-IOV.
+    /// The interface of the host that the switch is made of, where it is made of one: a bridge of the host's own
+    /// (Linux's, or Open vSwitch's), or the physical function of a card with SR-IOV. Without one, bridges are the
+    /// lab's own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interface: Option<String>,
     /// MTU of every link of the path, in bytes.

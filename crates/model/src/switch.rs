@@ -18,16 +18,46 @@ pub struct SwitchRow {
     /// One line on what it is, for `vioperf doctor`.
     pub about: &'static str,
     /// Whether it is made of an interface of the host, which the scenario names (`testbed.interface`).
-    pub is_of_host: bool,
+    pub of_host: OfHost,
+}
+
+/// Whether a switch is made of an interface of the host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum OfHost {
+    /// Never: it is the lab's own.
+    Never,
+    /// Where the scenario names one: a bridge that is there already. Else it is the lab's own.
+    WhereNamed,
+    /// Always: a card.
+    Always,
+}
+
+/// What the names of a lab's ports begin with where they are in the host's own network namespace.
+const PORT_ON_HOST: &str = "vioperf-";
+
+/// What a lab's port is called in the host's own network namespace, where its name in the lab's would be
+/// anybody's.
+pub fn port_on_host(name: &str) -> String {
+    format!("{PORT_ON_HOST}{name}")
+}
+
+/// Whether an interface of the host is called as a lab's port there.
+pub fn is_port_on_host(interface: &str) -> bool {
+    interface.starts_with(PORT_ON_HOST)
+}
+
+/// What a lab's port is, whichever namespace it is in: `peer`, `second`, `tap0`.
+pub fn port_role(interface: &str) -> &str {
+    interface.strip_prefix(PORT_ON_HOST).unwrap_or(interface)
 }
 
 /// Every switch that vioperf knows; the first is the one where nobody says which.
 pub const SWITCHES: &[SwitchRow] = &[
-    row("bridge", "a Linux bridge, the guest on a tap"),
+    where_named("bridge", "a Linux bridge, the guest on a tap"),
     row("vlan-filtering", "a Linux bridge that filters VLANs, all ports in one"),
     row("bridge-per-vlan", "a Linux bridge of a VLAN's own, the wire to the peer tagged"),
     row("none", "no switch: the guest's tap is the peer's own interface"),
-    row("openvswitch", "Open vSwitch, with the kernel's datapath where there is one"),
+    where_named("openvswitch", "Open vSwitch, with the kernel's datapath where there is one"),
     row("openvswitch-userspace", "Open vSwitch with its userspace datapath"),
     row("macvtap-bridge", "a macvtap on the wire to the peer; those on one wire reach each other"),
     row("macvtap-vepa", "the same, those on one wire reach each other by a switch outside"),
@@ -43,11 +73,15 @@ pub const SWITCHES: &[SwitchRow] = &[
 ];
 
 const fn row(name: &'static str, about: &'static str) -> SwitchRow {
-    SwitchRow { name, about, is_of_host: false }
+    SwitchRow { name, about, of_host: OfHost::Never }
+}
+
+const fn where_named(name: &'static str, about: &'static str) -> SwitchRow {
+    SwitchRow { of_host: OfHost::WhereNamed, ..row(name, about) }
 }
 
 const fn of_host(name: &'static str, about: &'static str) -> SwitchRow {
-    SwitchRow { is_of_host: true, ..row(name, about) }
+    SwitchRow { of_host: OfHost::Always, ..row(name, about) }
 }
 
 /// A kind of switch: a reference to its row.
@@ -154,6 +188,16 @@ mod tests {
             assert_eq!(kind.name().parse::<SwitchKind>().unwrap(), kind);
         }
         assert_eq!(SwitchKind::default().name(), "bridge");
+    }
+
+    #[test]
+    fn a_port_has_one_role_wherever_it_is() {
+        for name in ["peer", "second", "tap9999"] {
+            let there = port_on_host(name);
+            assert!(there.len() <= 15 && is_port_on_host(&there), "{there}");
+            assert_eq!((port_role(&there), port_role(name)), (name, name));
+            assert!(!is_port_on_host(name));
+        }
     }
 
     #[test]

@@ -10,6 +10,7 @@
 mod access_list;
 mod address;
 mod attributes;
+mod bridge;
 mod error;
 mod generic;
 mod link;
@@ -23,6 +24,7 @@ mod virtual_link;
 
 pub use access_list::{AccessCounters, AccessFamily, AccessList, access_counters};
 pub use address::Address;
+pub use bridge::BridgeSettings;
 pub use error::{NetlinkError, Result};
 pub use generic::has_generic_family;
 pub use link::{Counters, Link, NamespaceRef, OperState, VethEnd};

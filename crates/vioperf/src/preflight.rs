@@ -46,6 +46,10 @@ pub fn check(mut scenario: Scenario) -> Result<Ready, Failure> {
         let problems = leave_out_switches(&mut scenario, Purpose::Baselines, &mut left_out);
         let cells = Plan::new(&scenario, 0).cells;
         let Lacking { cells: without, reasons } = Lacking::among(&cells, &[], Path::new("/"));
+        let mut problems = problems;
+        if cells.iter().all(|cell| without.contains(&cell.id)) {
+            problems.extend(reasons.iter().map(|out| format!("{}: {}", out.what, out.reason)));
+        }
         left_out.extend(reasons);
         return match problems.is_empty() {
             true => Ok(Ready { scenario, left_out, without, ingredients }),
@@ -132,9 +136,15 @@ fn leave_out_switches(
     purpose: Purpose<'_>,
     left_out: &mut Vec<LeftOut>,
 ) -> Vec<String> {
-    let interface = scenario.testbed.interface.clone();
-    let lack =
-        |kind: SwitchKind| switch::lacks(kind, Path::new("/"), interface.as_deref(), purpose);
+    let cells = Plan::new(scenario, 0).cells;
+    let lack = |kind: SwitchKind| {
+        let of_kind = cells.iter().map(|cell| &cell.testbed).filter(|own| own.switch == kind);
+        let mut interfaces: Vec<Option<&str>> =
+            of_kind.map(|own| own.interface.as_deref()).collect();
+        interfaces.dedup();
+        let lack = |interface| switch::lacks(kind, Path::new("/"), interface, purpose);
+        interfaces.into_iter().find_map(lack)
+    };
     let levels = scenario.factors.levels(SectionName::Testbed, "switch");
     if levels.is_empty() {
         let only = scenario.testbed.switch;

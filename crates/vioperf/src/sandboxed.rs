@@ -1,7 +1,7 @@
 //! Into the sandbox, and what is to do outside of it before and after.
 
+use vioperf_lab::put_back;
 use vioperf_lab::sandbox::{self, Ended, Entered, Sandbox};
-use vioperf_lab::sriov;
 
 use crate::exit::Failure;
 use crate::output::Output;
@@ -12,7 +12,7 @@ pub enum Side {
     /// Outside; the inner process has ended, and the host is as it was.
     Outside(Ended),
     /// Inside.
-    Inside(Sandbox),
+    Inside(Box<Sandbox>),
 }
 
 /// Splits the program in two; outside, waits for the end and puts back what the inner process could not.
@@ -34,17 +34,12 @@ pub fn enter(output: &Output) -> Result<Side, Failure> {
 
 /// Puts back what runs that were killed left altered of the host; before anybody asks whether it can be had.
 pub fn put_back_what_is_left(output: &Output) {
-    match sriov::put_back_what_is_left(&paths::journal()) {
-        Ok(cards) => {
-            for card in cards {
-                output.note(format_args!(
-                    "{} was left with virtual functions by a run that was killed: they are gone now",
-                    card.interface
-                ));
-            }
+    for outcome in put_back::what_is_left(&paths::journal()) {
+        match outcome {
+            Ok(said) => output.note(said),
+            Err(error) => output.warning(format_args!(
+                "what a killed run altered could not be put back; the next run tries again: {error}"
+            )),
         }
-        Err(error) => output.warning(format_args!(
-            "what a killed run altered could not be put back; the next run tries again: {error}"
-        )),
     }
 }

@@ -3,6 +3,7 @@
 
 use vioperf_model::record::{Party, Place, TrialRecord};
 use vioperf_model::rest::{MOST, QUIET};
+use vioperf_model::switch::port_role;
 
 use super::LossPlace;
 use super::counts::{Counts, Queue};
@@ -164,7 +165,7 @@ fn out_of_machine(
 /// Over the switch, and out by a port of it.
 fn out_of_switch(steps: &mut Vec<Step>, host: &Counts<'_>, port: &str, backlog: &mut Backlog) {
     let Some(out) = host.interface(port) else { return };
-    let is_tap = port.starts_with("tap");
+    let is_tap = port_role(port).starts_with("tap");
     let queue = host.queue(port);
     let entered = match queue {
         Some(queue) => queue.packets + queue.dropped + queue.queued,

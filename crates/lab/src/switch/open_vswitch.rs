@@ -57,7 +57,7 @@ const PROGRAMS: [&str; 4] = ["ovsdb-tool", "ovsdb-server", "ovs-vswitchd", "ovs-
 const SCHEMAS: [&str; 2] =
     ["usr/share/openvswitch/vswitch.ovsschema", "usr/local/share/openvswitch/vswitch.ovsschema"];
 
-const INSTALL: &str = "Debian, Ubuntu: `sudo apt-get install openvswitch-switch`; Fedora: `sudo dnf install openvswitch`";
+pub(super) const INSTALL: &str = "Debian, Ubuntu: `sudo apt-get install openvswitch-switch`; Fedora: `sudo dnf install openvswitch`";
 
 /// How long a daemon may take to answer, and a change to be made.
 const ANSWER_SECONDS: u64 = 10;

@@ -30,6 +30,9 @@ impl Room {
         rules: true,
     };
 
+    /// For what a bridge that the host had before has: its packet filter and its addresses stay as they are.
+    pub(super) const ON_HOST: Self = Self { several_guests: true, ..Self::ONE_GUEST };
+
     /// Why that cannot be had, and what to do.
     pub(super) fn lacks(self, topology: Topology) -> Option<Lack> {
         const OTHER: &str = "leave it out for this switch, or take the switch `bridge`";

@@ -5,6 +5,7 @@ use std::ops::RangeInclusive;
 use super::{Contradiction, IpVersion, Placement, Scenario, Testbed};
 use crate::plan;
 use crate::section::{self, SectionName};
+use crate::switch::OfHost;
 use crate::units::Ratio;
 use crate::workload::{Workload, WorkloadKind};
 
@@ -129,7 +130,8 @@ impl Scenario {
 
     fn check_testbed(&self, check: &mut impl FnMut(bool, &str, String)) {
         self.check_libvirt(check);
-        let uses_interface = plan::testbeds(self).iter().any(|own| own.switch.row().is_of_host);
+        let uses_interface =
+            plan::testbeds(self).iter().any(|own| own.switch.row().of_host != OfHost::Never);
         check(
             self.testbed.interface.is_some() && !uses_interface,
             "testbed.interface",
@@ -217,7 +219,7 @@ impl Testbed {
             "testbed.mtu",
             format!("an MTU of {mtu} is too little: {least}"),
         );
-        let is_of_host = self.switch.row().is_of_host;
+        let is_of_host = self.switch.row().of_host == OfHost::Always;
         check(
             is_of_host && self.interface.is_none(),
             "testbed.interface",

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use vioperf_lab::qemu::guest::{VHOST_DEVICE, takes_vhost};
 use vioperf_lab::qemu::memory_pages;
-use vioperf_lab::switch::{has_queues, has_tap, refuses};
+use vioperf_lab::switch::{has_queues, has_tap, narrows, refuses};
 use vioperf_model::nic::Queues;
 use vioperf_model::plan::{Cell, CellId};
 use vioperf_model::record::LeftOut;
@@ -60,7 +60,12 @@ fn no_room(cell: &Cell) -> Option<LeftOut> {
                       destination_addresses out";
         return Some(LeftOut { what: format!("{topology}"), reason: reason.to_owned() });
     }
-    let lack = refuses(switch, topology).filter(|_| is_lab)?;
+    let interface = cell.testbed.interface.as_deref();
+    if let Some(lack) = narrows(switch, interface, cell.testbed.mtu).filter(|_| is_lab) {
+        let what = format!("switch {switch} with an MTU of {}", cell.testbed.mtu);
+        return Some(LeftOut { what, reason: lack.to_string() });
+    }
+    let lack = refuses(switch, interface, topology).filter(|_| is_lab)?;
     Some(LeftOut { what: format!("switch {switch} with {topology}"), reason: lack.to_string() })
 }
 
