@@ -16,6 +16,7 @@ const SWITCHES: &[(&str, &str)] = &[
     ("bridge", "a tap on a Linux bridge"),
     ("none", "a tap, which is the peer's own interface"),
     ("openvswitch", "a tap on Open vSwitch"),
+    ("openvswitch-dpdk", "a vhost-user socket to Open vSwitch"),
     ("macvtap-bridge", "a macvtap in bridge mode"),
     ("macvtap-vepa", "a macvtap in vepa mode"),
     ("macvtap-private", "a macvtap in private mode"),
@@ -87,6 +88,8 @@ fn bridges_with_vlans_carry_a_load_or_say_what_is_missing() {
 fn a_killed_run_leaves_nothing_of_its_switch() {
     for (switch, program) in [
         ("openvswitch", "ovs-vswitchd"),
+        ("openvswitch-dpdk", "ovs-vswitchd-dpdk"),
+        ("openvswitch-dpdk", "qemu-system-x86_64"),
         ("passt", "passt"),
         ("macvtap-bridge", "qemu-system-x86_64"),
     ] {
@@ -99,6 +102,37 @@ fn a_killed_run_leaves_nothing_of_its_switch() {
         assert_eq!(run.ends().signal, Some(9), "{switch}");
         assert_eq!(world.files_beside("here/run"), before, "{switch}");
     }
+}
+
+/// QEMU hands nothing on: the switch itself counts what it wrote into the guest's rings and found no room for, and no other
+/// model than virtio has such rings.
+#[test]
+fn a_switch_that_polls_counts_what_it_moves_and_serves_virtio_alone() {
+    let world = World::new();
+    let text = scenario(&["openvswitch-dpdk"]).replace("\"virtio\"", "[\"virtio\", \"e1000\"]");
+    let text = text.replace("tcp-stream", "packet-rate");
+    support::write(&world.path("here/dpdk.toml"), &text);
+    let run = world.vioperf(&["run", "dpdk.toml", "--seed=3", "--out=run"]).succeeded();
+    let said = "reads and writes a ring of virtio, which e1000 has not";
+    assert!(run.stderr.contains(said), "{}", run.stderr);
+    let records = fs::read_to_string(world.path("here/run/trials.jsonl")).unwrap();
+    let record = records.lines().find(|line| line.contains("\"virtio/")).unwrap();
+    let record: Value = serde_json::from_str(record).unwrap();
+    let path = record["guest"]["path"].as_str().unwrap();
+    assert!(path.contains("with DPDK") && path.contains("moved by the switch"), "{path}");
+    let port = record["guest"]["port"].as_str().unwrap();
+    let parties = record["parties"].as_array().unwrap();
+    let of = |place: &str| parties.iter().find(|party| party["place"] == place).unwrap();
+    let layers = of("host")["report"]["layers"].as_array().unwrap();
+    let sent = |at: &Value| at["open_vswitch"]["ports"][port]["tx_packets"].as_u64().unwrap();
+    let moved = sent(layers.last().unwrap()) - sent(&layers[0]);
+    let samples = of("guest")["report"]["samples"].as_array().unwrap();
+    let name = of("guest")["interface"]["name"].as_str().unwrap();
+    let received = |at: &Value| at["interfaces"][name]["rx_packets"].as_u64().unwrap();
+    let arrived = received(samples.last().unwrap()) - received(&samples[0]);
+    assert!(moved > 100 && arrived > 100 && arrived <= moved, "{moved} moved, {arrived} arrived");
+    let report = world.vioperf(&["report", "run"]).succeeded();
+    assert!(report.stdout.contains("openvswitch-dpdk polls"), "{}", report.stdout);
 }
 
 #[test]

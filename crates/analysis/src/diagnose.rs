@@ -21,6 +21,7 @@ mod machine_busy;
 mod never_measured;
 mod not_sent;
 mod outliers;
+mod polling;
 mod power_states;
 mod rate_search;
 mod records;
@@ -71,6 +72,7 @@ const RULES: &[(When, Rule)] = &[
     (Always, emulation::check),
     (AtTheEnd, budget::check),
     (Always, left_out::check),
+    (Always, polling::check),
     (Always, resumed::check),
     (Always, records::check),
     (AtTheEnd, never_measured::check),

@@ -1,6 +1,6 @@
 //! Packets along the path of streams over TCP, hop by hop: where they are cut, and where merged.
 
-use vioperf_model::record::{Place, TrialRecord};
+use vioperf_model::record::{Party, Place, TrialRecord};
 use vioperf_model::sample::{InterfaceCounters, Sample, TcpCounters};
 use vioperf_model::workload::{Direction, Workload, WorkloadKind};
 
@@ -48,7 +48,15 @@ pub(crate) fn of_flows(
 fn of_flow(trial: &TrialRecord, flow: &Flow<'_>) -> FlowHops {
     let Flow { sender, receiver, .. } = flow;
     let host = View::of_place(trial, "host", Place::Host);
-    let port = |end: &View<'_>| port_of(trial, host.party?, end.party?.place);
+    // A port that Open vSwitch alone knows is counted at the ends of the load, not sample by sample.
+    let has = |host: &Party, port: &str| {
+        let interfaces = host.report.samples.last().and_then(|last| last.interfaces.as_ref());
+        interfaces.is_none_or(|interfaces| interfaces.contains_key(port))
+    };
+    let port = |end: &View<'_>| {
+        let host = host.party?;
+        port_of(trial, host, end.party?.place).filter(|port| has(host, port))
+    };
     let own = |end: &View<'_>| Some(end.party?.interface.as_ref()?.name.clone());
     let mut hops = vec![in_tcp(HopPlace::SenderTcp, sender, |tcp| tcp.segments_sent)];
     let mut at_interface = |place, view: &View<'_>, name: Option<&str>, way| {

@@ -52,6 +52,7 @@ const TABLE: &[Row] = &[
     none::ROW,
     open_vswitch::ROW,
     open_vswitch::USERSPACE,
+    open_vswitch::DPDK,
     macvtap::BRIDGE,
     macvtap::VEPA,
     macvtap::PRIVATE,
@@ -313,7 +314,13 @@ pub fn has_tap(kind: SwitchKind) -> bool {
 /// Whether guests on it can have several queues.
 #[must_use]
 pub fn has_queues(kind: SwitchKind) -> bool {
-    matches!(row(kind, None).backing, Backing::Tap)
+    matches!(row(kind, None).backing, Backing::Tap | Backing::VhostUser)
+}
+
+/// Whether guests on it share their memory with it: their NIC is a ring in there, which only virtio has.
+#[must_use]
+pub fn shares_memory(kind: SwitchKind) -> bool {
+    matches!(row(kind, None).backing, Backing::VhostUser)
 }
 
 /// Why a lab with this switch, on that interface of the host where it is made of one, cannot have that far end, chain,

@@ -92,6 +92,9 @@ pub struct LeftOut {
 /// to come back from (`C6, 133 µs`).
 pub const DEEPEST_IDLE_STATE: &str = "deepest idle state";
 
+/// The setting of a host that tells how many huge pages of 2 MiB it has set aside that are nobody's.
+pub const FREE_HUGE_PAGES: &str = "free huge pages (2 MiB)";
+
 /// The host, as far as it matters to the numbers.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HostFacts {

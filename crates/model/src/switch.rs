@@ -19,6 +19,8 @@ pub struct SwitchRow {
     pub about: &'static str,
     /// Whether it is made of an interface of the host, which the scenario names (`testbed.interface`).
     pub of_host: OfHost,
+    /// Whether a thread of it takes a core of the host for itself as long as there is a guest.
+    pub polls: bool,
 }
 
 /// Whether a switch is made of an interface of the host.
@@ -59,6 +61,13 @@ pub const SWITCHES: &[SwitchRow] = &[
     row("none", "no switch: the guest's tap is the peer's own interface"),
     where_named("openvswitch", "Open vSwitch, with the kernel's datapath where there is one"),
     row("openvswitch-userspace", "Open vSwitch with its userspace datapath"),
+    SwitchRow {
+        polls: true,
+        ..row(
+            "openvswitch-dpdk",
+            "Open vSwitch with DPDK, a thread of which polls the guest's rings",
+        )
+    },
     row("macvtap-bridge", "a macvtap on the wire to the peer; those on one wire reach each other"),
     row("macvtap-vepa", "the same, those on one wire reach each other by a switch outside"),
     row("macvtap-private", "the same, those on one wire do not reach each other"),
@@ -73,7 +82,7 @@ pub const SWITCHES: &[SwitchRow] = &[
 ];
 
 const fn row(name: &'static str, about: &'static str) -> SwitchRow {
-    SwitchRow { name, about, of_host: OfHost::Never }
+    SwitchRow { name, about, of_host: OfHost::Never, polls: false }
 }
 
 const fn where_named(name: &'static str, about: &'static str) -> SwitchRow {

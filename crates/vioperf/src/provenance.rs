@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use vioperf_model::record::{DEEPEST_IDLE_STATE, HostFacts};
+use vioperf_model::record::{DEEPEST_IDLE_STATE, FREE_HUGE_PAGES, HostFacts};
 
 /// Settings that move numbers: what each is called, and its file.
 const SETTINGS: &[(&str, &str)] = &[
@@ -15,6 +15,7 @@ const SETTINGS: &[(&str, &str)] = &[
     ("smt", "sys/devices/system/cpu/smt/control"),
     ("clocksource", "sys/devices/system/clocksource/clocksource0/current_clocksource"),
     ("transparent huge pages", "sys/kernel/mm/transparent_hugepage/enabled"),
+    (FREE_HUGE_PAGES, "sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages"),
     ("tcp congestion control", "proc/sys/net/ipv4/tcp_congestion_control"),
     ("tcp_rmem", "proc/sys/net/ipv4/tcp_rmem"),
     ("tcp_wmem", "proc/sys/net/ipv4/tcp_wmem"),

@@ -83,10 +83,17 @@ impl<'a> Counts<'a> {
         })
     }
 
+    /// Of the kernel's, or of a port that Open vSwitch alone knows: one of a guest whose rings it polls.
     fn raw_interface(&self, name: &str) -> Option<InterfaceCounters> {
         let samples = &self.party.report.samples;
         let at = |sample: &'a vioperf_model::sample::Sample| sample.interfaces.as_ref()?.get(name);
-        let (first, last) = (at(samples.first()?)?, at(samples.last()?)?);
+        let of_kernel = || Some((at(samples.first()?)?, at(samples.last()?)?));
+        let of_switch = || {
+            let port = |layers: &'a LayerCounters| layers.open_vswitch.as_ref()?.ports.get(name);
+            let [first, last] = self.span?.both("open_vswitch", port).ok()?;
+            Some((first, last))
+        };
+        let (first, last) = of_kernel().or_else(of_switch)?;
         Some(InterfaceCounters {
             rx_bytes: last.rx_bytes.checked_sub(first.rx_bytes)?,
             rx_packets: last.rx_packets.checked_sub(first.rx_packets)?,

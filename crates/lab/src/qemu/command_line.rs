@@ -10,11 +10,12 @@
 
 use std::ffi::OsString;
 use std::os::fd::{AsRawFd, RawFd};
+use std::path::PathBuf;
 
 use vioperf_model::scenario::{HugePages, MachineType};
 
 use super::binary::SECCOMP;
-use super::nic::{Properties, as_argument};
+use super::nic::{Properties, as_argument, chardev};
 use super::{Accelerator, BootImage, Hypervisor, Shape};
 
 /// The slots for PCI Express NICs, the one under test first.
@@ -22,6 +23,9 @@ pub(super) const PCIE_SLOTS: [&str; 2] = ["slot0", "slot2"];
 
 /// The bus for a conventional PCI NIC.
 pub(super) const LEGACY_BUS: &str = "legacy0";
+
+/// What QEMU itself calls a guest's memory: under this name a snapshot fits, whatever backs it.
+const MEMORY: &str = "pc.ram";
 
 /// Name of the port by which the guest's agent is reached, in `/sys/class/virtio-ports/*/name`.
 pub const AGENT_PORT: &str = "org.vioperf.agent";
@@ -39,6 +43,8 @@ pub(super) struct Parts<'a> {
     pub monitor: RawFd,
     /// Descriptor of the agent's socket.
     pub agent: RawFd,
+    /// Where it is to listen for who moves the frames of a NIC, by the NIC's number: the guest's memory is shared with them.
+    pub memory_sockets: Vec<(usize, PathBuf)>,
     /// Wait for a snapshot instead of booting.
     pub incoming: bool,
     /// Backend and device of the NICs that are there from the start.
@@ -55,15 +61,17 @@ pub(super) fn arguments(parts: &Parts<'_>) -> Vec<OsString> {
     let mut line = Line::default();
     line.flag("-nodefaults").flag("-no-user-config").flag("-no-reboot");
     line.option("-display", "none").option("-name", "vioperf,debug-threads=on");
-    let memory = match shape.huge_pages {
-        HugePages::Explicit => {
-            let size =
-                format!("memory-backend-memfd,id=ram0,size={}M,hugetlb=on", shape.memory_mib);
-            line.option("-object", size);
-            ",memory-backend=ram0"
-        }
+    let huge = match shape.huge_pages {
+        HugePages::Explicit => ",hugetlb=on",
         HugePages::Auto | HugePages::None | HugePages::Transparent => "",
     };
+    let mut memory = String::new();
+    if !huge.is_empty() || !parts.memory_sockets.is_empty() {
+        let size = shape.memory_mib;
+        let backend = format!("memory-backend-memfd,id={MEMORY},size={size}M,share=on{huge}");
+        line.option("-object", backend);
+        memory = format!(",memory-backend={MEMORY}");
+    }
     line.option("-machine", format!("{},graphics=off{memory}", shape.machine));
     line.option("-accel", accelerator);
     line.option("-cpu", hypervisor.cpu.as_deref().unwrap_or(processor))
@@ -76,6 +84,10 @@ pub(super) fn arguments(parts: &Parts<'_>) -> Vec<OsString> {
     line.option("-mon", "chardev=monitor,mode=control");
     line.option("-chardev", "stdio,id=console,signal=off").option("-serial", "chardev:console");
     line.option("-chardev", format!("socket,id=agent,fd={agent}"));
+    for (nic, socket) in &parts.memory_sockets {
+        let (id, path) = (chardev(*nic), socket.display());
+        line.option("-chardev", format!("socket,id={id},path={path},server=on,wait=off"));
+    }
     line.option("-device", "virtio-serial-pci,id=serial0");
     line.option("-device", format!("virtserialport,chardev=agent,name={AGENT_PORT}"));
     match shape.machine {

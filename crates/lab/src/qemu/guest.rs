@@ -24,6 +24,9 @@ use crate::switch::{Backend, Held, Wire};
 /// The kernel's own packet mover for guests.
 pub const VHOST_DEVICE: &str = "/dev/vhost-net";
 
+/// The backend whose frames the program at its other end moves.
+const SHARED_MEMORY: &str = "vhost-user";
+
 /// What a guest starts from.
 #[derive(Debug, Clone, Copy)]
 pub enum GuestSource<'a> {
@@ -119,6 +122,7 @@ pub(crate) fn start(
     let mut descriptors: Vec<RawFd> = Vec::new();
     let mut vhosts = Vec::new();
     let mut properties = Vec::new();
+    let mut memory_sockets = Vec::new();
     let mut beside = None;
     for (number, Plug { nic, wire, mac }) in plugs.iter().enumerate() {
         let supported = hypervisor.qemu.require(nic.model);
@@ -126,6 +130,8 @@ pub(crate) fn start(
         let vhost = open_vhost(hypervisor.accelerator, nic, &wire.backend)
             .map_err(|error| before(Fault::Wire(format!("{VHOST_DEVICE}: {error}"))))?;
         descriptors.extend(wire.backend.descriptors().iter().chain(&vhost).map(AsRawFd::as_raw_fd));
+        let socket = wire.backend.memory_socket();
+        memory_sockets.extend(socket.map(|socket| (number, socket.to_owned())));
         let device = Device { model: nic.model, mac: *mac, queues: nic.queues, number };
         properties.push((backend(number, &wire.backend, &vhost), device.properties(&nic.options)));
         vhosts.extend(vhost);
@@ -133,7 +139,7 @@ pub(crate) fn start(
     }
     let (machine, timings) = match source {
         GuestSource::Snapshot(snapshot) => {
-            let mut machine = snapshot.restore(operation, descriptors, beside)?;
+            let mut machine = snapshot.restore(operation, descriptors, memory_sockets, beside)?;
             let restored = started.elapsed();
             for (backend, device) in properties {
                 machine.command("plug the NIC in", "netdev_add", &as_json(backend))?;
@@ -150,6 +156,7 @@ pub(crate) fn start(
                 shape,
                 incoming: false,
                 nics: properties,
+                memory_sockets,
                 inherited: descriptors,
                 beside,
             })?;
@@ -288,7 +295,12 @@ impl Guest {
     /// The way of its frames on the host, as the switch was seen to have it; and who moves them.
     #[must_use]
     pub fn path(&self) -> String {
-        let mover = if self.vhost { "vhost-net" } else { "QEMU" };
+        let is_shared = self.nics.iter().any(|nic| nic.netdev == SHARED_MEMORY);
+        let mover = match (self.vhost, is_shared) {
+            (true, _) => "vhost-net",
+            (false, true) => "the switch",
+            (false, false) => "QEMU",
+        };
         format!("{}, its frames moved by {mover}", self.path)
     }
 

@@ -7,6 +7,7 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
@@ -58,6 +59,8 @@ pub(super) struct Start<'a> {
     pub shape: Shape,
     pub incoming: bool,
     pub nics: Vec<(Properties, Properties)>,
+    /// As [`Parts::memory_sockets`].
+    pub memory_sockets: Vec<(usize, PathBuf)>,
     /// Further descriptors that QEMU inherits, under the same numbers.
     pub inherited: Vec<RawFd>,
     /// A process whose network namespace it is put into; none leaves it in this one.
@@ -80,6 +83,7 @@ impl Machine {
             shape: start.shape,
             monitor: monitor_theirs.as_raw_fd(),
             agent: agent_theirs.as_raw_fd(),
+            memory_sockets: start.memory_sockets,
             incoming: start.incoming,
             nics: start.nics,
         };

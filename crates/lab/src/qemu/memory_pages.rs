@@ -72,20 +72,43 @@ pub fn lacks(root: &Path, wanted: HugePages, memory_mib: u64) -> Option<String> 
             })
         }
         HugePages::Explicit => {
-            let meminfo = read("proc/meminfo");
-            let field = |name: &str| {
-                let line = meminfo.lines().find_map(|line| line.strip_prefix(name))?;
-                line.split_whitespace().next()?.parse::<u64>().ok()
-            };
-            let page_kib = field("Hugepagesize:").filter(|kib| *kib > 0).unwrap_or(2048);
+            let SetAside { page_kib, total, free } = SetAside::of(root);
             let wanted = (memory_mib << 10).div_ceil(page_kib);
-            let missing = wanted.saturating_sub(field("HugePages_Free:").unwrap_or(0));
+            let missing = wanted.saturating_sub(free);
             (missing > 0).then(|| {
                 format!(
                     "{missing} huge pages of {page_kib} KiB are missing: `sudo sysctl -w vm.nr_hugepages={}`",
-                    field("HugePages_Total:").unwrap_or(0) + missing
+                    total + missing
                 )
             })
+        }
+    }
+}
+
+/// So many MiB of the huge pages that the machine below `root` has set aside are nobody's.
+pub(crate) fn free_huge_mib(root: &Path) -> u64 {
+    let SetAside { page_kib, free, .. } = SetAside::of(root);
+    free.saturating_mul(page_kib) >> 10
+}
+
+/// Huge pages that a machine has set aside.
+struct SetAside {
+    page_kib: u64,
+    total: u64,
+    free: u64,
+}
+
+impl SetAside {
+    fn of(root: &Path) -> Self {
+        let meminfo = fs::read_to_string(root.join("proc/meminfo")).unwrap_or_default();
+        let field = |name: &str| {
+            let line = meminfo.lines().find_map(|line| line.strip_prefix(name))?;
+            line.split_whitespace().next()?.parse::<u64>().ok()
+        };
+        Self {
+            page_kib: field("Hugepagesize:").filter(|kib| *kib > 0).unwrap_or(2048),
+            total: field("HugePages_Total:").unwrap_or(0),
+            free: field("HugePages_Free:").unwrap_or(0),
         }
     }
 }

@@ -16,6 +16,11 @@ fn netdev(number: usize) -> String {
     format!("net{number}")
 }
 
+/// Name of the socket within QEMU by which the memory is handed out for a NIC.
+pub(super) fn chardev(number: usize) -> String {
+    format!("memory{number}")
+}
+
 /// Properties in QEMU's order: name and typed value.
 pub(super) type Properties = Vec<(String, Value)>;
 
@@ -48,6 +53,12 @@ pub(super) fn backend(number: usize, backend: &Backend, vhost: &[OwnedFd]) -> Pr
             let forward = |text: &String| serde_json::json!({ "str": text });
             let forwards = slirp.forwards.iter().map(forward).collect();
             properties.push(("hostfwd".into(), Value::Array(forwards)));
+        }
+        Backend::VhostUser { queues, .. } => {
+            properties.push(("chardev".into(), chardev(number).into()));
+            if *queues > 1 {
+                properties.push(("queues".into(), (*queues).into()));
+            }
         }
     }
     properties

@@ -2,8 +2,9 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -71,6 +72,7 @@ pub(crate) fn boot(
         shape,
         incoming: false,
         nics: Vec::new(),
+        memory_sockets: Vec::new(),
         inherited: vec![memory.as_raw_fd()],
         beside: None,
     })?;
@@ -173,12 +175,13 @@ impl Snapshot {
         &self.0.origin
     }
 
-    /// A QEMU that holds the guest, stopped; `inherited` are further descriptors for it, and it is put
-    /// into the network namespace of `beside`.
+    /// A QEMU that holds the guest, stopped; `inherited` are further descriptors for it, its memory is handed out by
+    /// `memory_sockets`, and it is put into the network namespace of `beside`.
     pub(super) fn restore(
         &self,
         operation: &'static str,
-        mut inherited: Vec<std::os::fd::RawFd>,
+        mut inherited: Vec<RawFd>,
+        memory_sockets: Vec<(usize, PathBuf)>,
         beside: Option<Pid>,
     ) -> Result<Machine, Box<GuestError>> {
         let failed = |source| {
@@ -198,6 +201,7 @@ impl Snapshot {
             shape: *shape,
             incoming: true,
             nics: Vec::new(),
+            memory_sockets,
             inherited,
             beside,
         })?;

@@ -17,6 +17,8 @@ pub enum Backing {
     Stream,
     /// QEMU's own network.
     Slirp,
+    /// A socket by which a program is given the guest's memory.
+    VhostUser,
 }
 
 impl Backing {
@@ -29,7 +31,7 @@ impl Backing {
                 let what = "only root may make and open a macvtap's device file";
                 Lack::new(what, "run vioperf as root")
             }),
-            Self::Stream | Self::Slirp => None,
+            Self::Stream | Self::Slirp | Self::VhostUser => None,
         };
         of_machine.or_else(|| {
             let qemu = qemu?;
@@ -45,6 +47,7 @@ impl Backing {
             Self::Tap | Self::Macvtap => "tap",
             Self::Stream => "stream",
             Self::Slirp => "user",
+            Self::VhostUser => "vhost-user",
         }
     }
 }

@@ -1,8 +1,10 @@
 //! The host's end of a guest's wire, as it is handed to QEMU.
 
+use std::fmt;
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
 use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
 
 use nix::unistd::Pid;
 use vioperf_netlink::Socket;
@@ -51,6 +53,13 @@ pub enum Backend {
     Stream(OwnedFd),
     /// Nothing: QEMU makes sockets itself.
     Slirp(Slirp),
+    /// A socket by which the program that is to move the frames is given the guest's memory.
+    VhostUser {
+        /// Where QEMU, which is the server, makes it: it hands descriptors on by no socket that it inherits.
+        socket: PathBuf,
+        /// Queue pairs.
+        queues: u16,
+    },
 }
 
 /// What QEMU's own network is made with.
@@ -74,6 +83,7 @@ impl Backend {
             Self::Tap(_) => "tap",
             Self::Stream(_) => "stream",
             Self::Slirp(_) => "user",
+            Self::VhostUser { .. } => "vhost-user",
         }
     }
 
@@ -82,7 +92,15 @@ impl Backend {
         match self {
             Self::Tap(queues) => queues,
             Self::Stream(socket) => std::slice::from_ref(socket),
-            Self::Slirp(_) => &[],
+            Self::Slirp(_) | Self::VhostUser { .. } => &[],
+        }
+    }
+
+    /// The socket by which the guest's memory is handed out, if it is.
+    pub(crate) fn memory_socket(&self) -> Option<&Path> {
+        match self {
+            Self::VhostUser { socket, .. } => Some(socket),
+            Self::Tap(_) | Self::Stream(_) | Self::Slirp(_) => None,
         }
     }
 }
@@ -92,27 +110,38 @@ impl Backend {
 pub struct Held {
     /// Processes that serve this guest alone, with what they are called in reports.
     pub(crate) processes: Vec<(&'static str, Process)>,
-    /// Interfaces of the sandbox's network namespace.
-    links: Vec<String>,
+    /// What undoes itself when it is dropped.
+    #[expect(dead_code, reason = "it is there to be dropped")]
+    other: Option<Box<dyn Undoes>>,
 }
 
+/// Something that undoes itself when it is dropped.
+pub(super) trait Undoes: fmt::Debug + Send {}
+
+impl<T: fmt::Debug + Send> Undoes for T {}
+
 impl Held {
+    pub(super) fn of(other: impl Undoes + 'static) -> Self {
+        Self { other: Some(Box::new(other)), ..Self::default() }
+    }
+
     pub(super) fn of_link(name: String) -> Self {
-        Self { processes: Vec::new(), links: vec![name] }
+        Self::of(OwnLink(name))
     }
 
     pub(super) fn of_process(name: &'static str, process: Process) -> Self {
-        Self { processes: vec![(name, process)], links: Vec::new() }
+        Self { processes: vec![(name, process)], ..Self::default() }
     }
 }
 
-impl Drop for Held {
+/// An interface of the sandbox's network namespace.
+#[derive(Debug)]
+struct OwnLink(String);
+
+impl Drop for OwnLink {
     fn drop(&mut self) {
-        self.processes.clear();
         // Without a socket, or where the link is gone already, the namespace takes what is left.
         let Ok(mut socket) = Socket::open() else { return };
-        for name in &self.links {
-            let _ = socket.link_by_name(name).and_then(|link| socket.delete(link.index));
-        }
+        let _ = socket.link_by_name(&self.0).and_then(|link| socket.delete(link.index));
     }
 }

@@ -5,11 +5,11 @@ use std::path::Path;
 
 use vioperf_lab::qemu::guest::{VHOST_DEVICE, takes_vhost};
 use vioperf_lab::qemu::memory_pages;
-use vioperf_lab::switch::{has_queues, has_tap, narrows, refuses};
+use vioperf_lab::switch::{has_queues, has_tap, narrows, refuses, shares_memory};
 use vioperf_model::nic::Queues;
 use vioperf_model::plan::{Cell, CellId};
 use vioperf_model::record::LeftOut;
-use vioperf_model::scenario::{Chain, Guest, Vhost};
+use vioperf_model::scenario::{Chain, Guest, HugePages, Vhost};
 
 /// Cells that are left out, and why.
 #[derive(Debug, Default)]
@@ -73,6 +73,19 @@ fn no_room(cell: &Cell) -> Option<LeftOut> {
 fn lack(cell: &Cell, root: &Path) -> Option<String> {
     let (model, guest) = (cell.nic?, cell.guest.as_ref()?);
     let switch = cell.testbed.switch;
+    if shares_memory(switch) {
+        if !takes_vhost(model) {
+            return Some(format!(
+                "the switch {switch} reads and writes a ring of virtio, which {model} has not"
+            ));
+        }
+        if guest.huge_pages == HugePages::Transparent {
+            return Some(format!(
+                "the memory of a guest on the switch {switch} is shared, for which the kernel takes no transparent huge \
+                 pages: take huge_pages = \"explicit\", or leave it out"
+            ));
+        }
+    }
     if let Some(queues) = guest.queues.filter(|queues| *queues > 1) {
         if model.row().queues == Queues::One {
             return Some(format!(
@@ -108,7 +121,7 @@ mod tests {
     fn what_a_model_or_the_machine_has_not_is_left_out_and_nothing_else() {
         let text = "name = \"s\"\nquestion = \"q\"\n[workload]\nkind = \"tcp-stream\"\n[factors]\n\
             nic = [\"virtio\", \"e1000\"]\nqueues = [1, 2]\nvhost = [\"on\", \"off\"]\n\
-            switch = [\"bridge\", \"passt\"]\n";
+            switch = [\"bridge\", \"passt\", \"openvswitch-dpdk\"]\n";
         let scenario = scenario_file::parse("s", text, &[]).unwrap();
         let plan = Plan::new(&scenario, 1);
         let root = tempfile::tempdir().unwrap();
@@ -124,6 +137,9 @@ mod tests {
         assert!(is_kept(&lacking, "e1000/1-queue/vhost-off/bridge"));
         assert!(!is_kept(&lacking, "e1000/2-queues/vhost-off/bridge"));
         assert!(is_kept(&lacking, "baseline/bridge"));
+        assert!(is_kept(&lacking, "virtio/2-queues/vhost-off/openvswitch-dpdk"));
+        assert!(!is_kept(&lacking, "virtio/1-queue/vhost-on/openvswitch-dpdk"));
+        assert!(!is_kept(&lacking, "e1000/1-queue/vhost-off/openvswitch-dpdk"));
         std::fs::create_dir(root.path().join("dev")).unwrap();
         std::fs::write(root.path().join("dev/vhost-net"), "").unwrap();
         assert!(is_kept(&among(), "virtio/1-queue/vhost-on/bridge"));
