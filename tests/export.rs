@@ -166,3 +166,46 @@ fn what_cannot_be_read_or_written_is_said() {
     assert!(cut.stderr.contains("cut off"), "{}", cut.stderr);
     assert_eq!(cut.stdout.lines().count(), whole.lines().count());
 }
+
+/// What iperf3's own wrapper for Python makes of a trial is what the report tells of that trial.
+#[test]
+fn programs_that_read_iperf3_read_a_trial() {
+    let folder = tempfile::tempdir().unwrap();
+    let kinds = [WorkloadKind::TcpStream, WorkloadKind::UdpStream];
+    for (name, kind) in ["tcp", "udp"].into_iter().zip(kinds) {
+        let run = Synthetic::of_kind(kind);
+        let directory = store(folder.path(), name, &run);
+        let trial = run.trials.iter().rfind(|trial| trial.outcome == Outcome::Completed).unwrap();
+        let file = folder.path().join(format!("{name}.json"));
+        let output = file.to_str().unwrap();
+        vioperf(&["report", &directory, "--format=iperf3", "-o", output]).succeeded();
+        let script = format!("{READERS}/iperf3_result.py");
+        let done = Command::new(readers::python()).args([&script, output]).output().unwrap();
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        let seen: Value = serde_json::from_slice(&done.stdout).unwrap();
+
+        let report = vioperf(&["report", &directory, "--format=json"]).succeeded();
+        let report: Value = serde_json::from_str(&report.stdout).unwrap();
+        let cells = report["cells"].as_array().unwrap();
+        let cell = cells.iter().find(|cell| cell["id"] == trial.cell.0.as_str()).unwrap();
+        let values = cell["receiver_bits_per_second"]["values"].as_array().unwrap();
+        let expected = values.iter().find(|value| value["sequence"] == trial.sequence).unwrap();
+        let received =
+            ["received_bps", "bps"].iter().find_map(|name| seen[*name].as_f64()).unwrap();
+        let ratio = received / expected["value"].as_f64().unwrap();
+        assert!((ratio - 1.0).abs() < 1e-9, "{kind:?}: {ratio}");
+        assert_eq!(seen["protocol"], name.to_uppercase().as_str());
+        assert_eq!(seen["error"], Value::Null);
+        if kind == WorkloadKind::TcpStream {
+            assert!(seen["sent_bps"].as_f64().unwrap() > 0.0 && seen["retransmits"].is_u64());
+        } else {
+            assert!(seen["jitter_ms"].is_number() && seen["lost_percent"].is_number(), "{seen}");
+        }
+    }
+    let run = Synthetic::of_kind(WorkloadKind::RequestResponse);
+    let directory = store(folder.path(), "latency", &run);
+    vioperf(&["report", &directory, "--format=iperf3"]).failed_with(1, &["no load like"]);
+    vioperf(&["report", &directory, "--format=iperf3", "--trial=4711"])
+        .failed_with(1, &["no trial 4711"]);
+    vioperf(&["report", &directory, "--trial=1"]).failed_with(2, &["--format iperf3"]);
+}

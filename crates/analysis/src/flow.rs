@@ -1,7 +1,7 @@
 //! The loads of a trial, each with its two ends.
 
 use vioperf_model::record::{Party, Place, Purpose, TrialRecord};
-use vioperf_model::sample::{LoadOutcome, Sample};
+use vioperf_model::sample::{LoadCounters, LoadOutcome, Sample};
 use vioperf_model::wire::Role;
 use vioperf_model::workload::Direction;
 
@@ -39,6 +39,11 @@ impl<'a> View<'a> {
     /// Its part in that load.
     pub(crate) fn role(&self) -> Option<Role> {
         self.party?.legs().nth(self.leg).map(|leg| leg.role)
+    }
+
+    /// What its load had moved when that sample was taken.
+    pub(crate) fn moved<'s>(&self, sample: &'s Sample) -> Option<&'s LoadCounters> {
+        sample.load_of_leg(self.leg)
     }
 
     /// How its load ended.

@@ -16,6 +16,7 @@ mod flow;
 mod headline;
 mod hops;
 mod impossible_times;
+pub mod iperf3;
 #[cfg(test)]
 mod kinds;
 mod latency;

@@ -255,6 +255,9 @@ pub struct ReportArgs {
     /// The form
     #[arg(long, value_enum, default_value = "terminal")]
     pub format: ReportFormat,
+    /// Which trial, by its place in the run, from 0 (iperf3 only) [default: the last that counts]
+    #[arg(long, value_name = "NUMBER")]
+    pub trial: Option<u32>,
     /// Print every column (terminal only)
     #[arg(long)]
     pub wide: bool,
@@ -278,6 +281,8 @@ pub enum ReportFormat {
     Html,
     /// Means and intervals as metrics, for Prometheus and its textfile collector
     Openmetrics,
+    /// One trial, as `iperf3 --json` would have told it
+    Iperf3,
 }
 
 /// Arguments of `explain`.

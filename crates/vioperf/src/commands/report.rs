@@ -4,9 +4,10 @@ use std::fs;
 use std::path::Path;
 use std::process::ExitCode;
 
-use anyhow::Context;
-use vioperf_analysis::Analyser;
+use anyhow::{Context, anyhow};
 use vioperf_analysis::result::RunAnalysis;
+use vioperf_analysis::{Analyser, iperf3};
+use vioperf_model::record::Outcome;
 
 use crate::cli::{ReportArgs, ReportFormat};
 use crate::exit::Failure;
@@ -16,15 +17,20 @@ use crate::store::{self, Line, StoreError, StoredRun};
 
 /// Reports a stored run, as the run itself did.
 pub fn execute(args: &ReportArgs, output: &Output) -> Result<ExitCode, Failure> {
-    let analysis = analysis_of(&args.run, output)?;
+    if args.trial.is_some() && args.format != ReportFormat::Iperf3 {
+        let why = "--trial is for `--format iperf3`: the other forms are of the whole run";
+        return Err(Failure::Usage(anyhow!(why)));
+    }
+    let whole = || analysis_of(&args.run, output);
     let colors = args.output.is_none() && output.colors_results();
     let text = match args.format {
-        ReportFormat::Terminal => report::terminal::render(&analysis, args.wide, colors),
-        ReportFormat::Json => report::json::render(&analysis),
-        ReportFormat::Csv => report::csv::render(&analysis),
-        ReportFormat::Markdown => report::markdown::render(&analysis),
-        ReportFormat::Html => report::html::render(&analysis),
-        ReportFormat::Openmetrics => report::openmetrics::render(&analysis),
+        ReportFormat::Terminal => report::terminal::render(&whole()?, args.wide, colors),
+        ReportFormat::Json => report::json::render(&whole()?),
+        ReportFormat::Csv => report::csv::render(&whole()?),
+        ReportFormat::Markdown => report::markdown::render(&whole()?),
+        ReportFormat::Html => report::html::render(&whole()?),
+        ReportFormat::Openmetrics => report::openmetrics::render(&whole()?),
+        ReportFormat::Iperf3 => one_trial(args, output)?,
     };
     match &args.output {
         Some(file) => fs::write(file, text)
@@ -32,6 +38,37 @@ pub fn execute(args: &ReportArgs, output: &Output) -> Result<ExitCode, Failure> 
         None => output.result(&text)?,
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// A trial by itself, in the words of another tool.
+fn one_trial(args: &ReportArgs, output: &Output) -> Result<String, Failure> {
+    let StoredRun { info, records } = store::read(&args.run)?;
+    let mut found = None;
+    for line in records {
+        match line? {
+            Line::Record(record) => {
+                let is_wanted = match args.trial {
+                    Some(sequence) => record.sequence == sequence,
+                    None => record.outcome == Outcome::Completed,
+                };
+                if is_wanted {
+                    found = Some(record);
+                }
+            }
+            Line::Damage(damage) => output.warning(damage),
+        }
+    }
+    let trial = found.ok_or_else(|| match args.trial {
+        Some(sequence) => anyhow!(
+            "the run has no trial {sequence}: `vioperf export --format csv` lists those that it has"
+        ),
+        None => anyhow!("the run has no trial that counts"),
+    })?;
+    let cell = info.plan.cells.iter().find(|cell| cell.id == trial.cell);
+    let cell = cell.ok_or_else(|| anyhow!("the run's plan has no cell {}", trial.cell))?;
+    let document = iperf3::of_trial(&info, cell, &trial)
+        .map_err(|reason| anyhow!("trial {}: {reason}", trial.sequence))?;
+    Ok(report::json::render(&document))
 }
 
 /// Analyses what is stored of a run; what of it cannot be read is warned of and left out.
