@@ -10,6 +10,7 @@ use vioperf_model::workload::{Direction, Workload, WorkloadKind};
 
 use crate::between;
 use crate::cores::{CoreReading, MachineReading};
+use crate::cpu_shares;
 use crate::datagrams::bytes_on_wire;
 use crate::diagnose::limits::Signs;
 use crate::hops;
@@ -28,6 +29,7 @@ use crate::result::{
 };
 use crate::statistics::{summarise, summarise_ratios};
 use crate::threads::{QemuReading, Task};
+use crate::time_course;
 use crate::window::{Absent, Reading};
 
 /// The trials of one cell.
@@ -474,6 +476,7 @@ pub fn analyse_cell(
         guest: has_guest.then(|| trials.machine(|r| &r.guest)),
         qemu: has_guest.then(|| trials.qemu()),
         other_guests: parties::gather(trials),
+        cpu_shares: cpu_shares::gather(trials, has_guest),
         service_demand: ServiceDemand {
             host_us_per_kib: trials.metric(|r| &r.host_us_per_kib),
             qemu_us_per_kib: trials.metric(|r| &r.qemu_us_per_kib),
@@ -495,6 +498,7 @@ pub fn analyse_cell(
         ledger: ledger.as_ref().map(|(sum, _)| sum.clone()),
         ledger_trials: ledger.map(|(_, one_by_one)| one_by_one),
         hops: hops::gather(trials, &cell.workload),
+        courses: time_course::gather(&trials.completed),
         layers: layers::gather(trials, has_guest),
         counters: trials.counters.gather(),
         ends: trials.ends.iter().map(|(_, end)| end.clone()).collect(),

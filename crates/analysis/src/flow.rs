@@ -51,6 +51,11 @@ impl<'a> View<'a> {
         self.party?.report.load_of_leg(self.leg)
     }
 
+    /// What its load had moved by that sample.
+    pub(crate) fn load<'s>(&self, sample: &'s Sample) -> Option<&'s LoadCounters> {
+        sample.load_of_leg(self.leg)
+    }
+
     /// Datagrams that its load moved, from its first to its last.
     pub(crate) fn datagrams(&self) -> Option<u64> {
         let samples = &self.party?.report.samples;

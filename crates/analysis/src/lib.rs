@@ -10,6 +10,7 @@ pub mod change_points;
 pub mod columns;
 pub mod compare;
 mod cores;
+mod cpu_shares;
 mod datagrams;
 mod diagnose;
 mod flow;
@@ -40,6 +41,7 @@ mod statistics;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 mod threads;
+mod time_course;
 pub mod trend;
 pub mod trial_table;
 mod window;

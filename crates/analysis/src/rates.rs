@@ -19,9 +19,11 @@ use crate::measure::{Measure, Unit};
 use crate::parties::PartyReading;
 use crate::ports::port_of;
 use crate::rate_search;
+use crate::result::TimeCourse;
 use crate::shapes::Course;
 use crate::speeds::SpeedReading;
 use crate::threads::{QemuReading, Watched};
+use crate::time_course;
 use crate::window::{Absent, Reading, Window, percent};
 
 /// The label of the QEMU of the guest under test, and of the only one that a hypervisor is watched for.
@@ -108,6 +110,8 @@ pub struct TrialReadings {
     /// How fast it moved over the window, in the unit that the load is measured by; absent where the
     /// samples are too few, and of a search.
     pub course: Option<Course>,
+    /// What all parties counted over time; absent of a search, and where the samples are too few.
+    pub time_course: Option<TimeCourse>,
     /// What of its times cannot be, for a person.
     pub impossible_times: Option<String>,
     /// Why a load ended before it was told to.
@@ -240,6 +244,10 @@ impl TrialReadings {
             ended_early: trial.parties.iter().find_map(|party| {
                 party.report.load.as_ref().and_then(|load| load.ended_early.clone())
             }),
+            time_course: match workload.kind {
+                WorkloadKind::RateSearch => None,
+                _ => time_course::of_trial(trial, &flows, measure, cores_from, &guest),
+            },
             course: match workload.kind {
                 WorkloadKind::RateSearch => None,
                 _ => course(&flows, measure),

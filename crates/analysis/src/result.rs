@@ -3,7 +3,9 @@
 //! Units are in the names. A number that could not be derived is absent with its reasons
 //! ([`Metric::absent`]), never zero.
 
+mod costs;
 mod counters;
+mod courses;
 mod findings;
 mod hops;
 mod ledger;
@@ -25,10 +27,12 @@ use vioperf_model::workload::{Direction, Workload};
 use crate::compare::result::RunComparison;
 use crate::measure::Measure;
 
+pub use costs::{CpuShare, CpuUser, ServiceDemand};
 pub use counters::{
     ExitsPerPacket, Layers, MachineLayers, MovedCounter, PathLayers, PlaceCounters, ProcessorWork,
     SocketLayers,
 };
+pub use courses::{CourseOf, TimeCourse};
 pub use findings::{Finding, Picture, PictureOrder, Severity, VoidTrial};
 pub use hops::{Hop, HopPlace, PathHops};
 pub use ledger::{Ledger, LedgerTrials, Loss, LossPlace};
@@ -228,6 +232,9 @@ pub struct CellAnalysis {
     /// The guests beside the one under test, each with its cores: a far end, one that forwards, a neighbour.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub other_guests: Vec<OtherGuestUse>,
+    /// Who used the host's cores, in the order in which they are stacked; empty where they were not watched.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub cpu_shares: Vec<CpuShare>,
     /// CPU time per payload received.
     pub service_demand: ServiceDemand,
     /// TCP retransmissions in the sender's network namespace.
@@ -250,6 +257,10 @@ pub struct CellAnalysis {
     /// Packets along the path, hop by hop, each way for itself; of streams over TCP.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub hops: Vec<PathHops>,
+    /// How its median trial went, and those with the lowest and the highest headline metric; empty where the
+    /// samples are too few.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub courses: Vec<TimeCourse>,
     /// What became of packets, layer by layer.
     pub layers: Layers,
     /// Every counter of the layers that moved, party by party.
@@ -400,17 +411,6 @@ pub struct QemuUse {
     pub total_percent_of_core: Metric,
     /// Time that the threads were runnable but waited for a core.
     pub waiting_percent_of_core: Metric,
-}
-
-/// CPU time per KiB (1024 bytes) of payload received.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
-pub struct ServiceDemand {
-    /// All busy time of all cores of the host (netperf's definition), peer and guest included.
-    pub host_us_per_kib: Metric,
-    /// QEMU's threads.
-    pub qemu_us_per_kib: Metric,
-    /// All busy time of all cores of the guest, on its own clock.
-    pub guest_us_per_kib: Metric,
 }
 
 /// TCP retransmissions.

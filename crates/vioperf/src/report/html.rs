@@ -1,8 +1,12 @@
 //! One page: no script, no network, no fonts but the reader's own. Readable in light and dark, on
 //! a telephone and on paper.
 
+mod axes;
 mod chart;
 mod comparison;
+mod costs;
+mod course;
+mod heat;
 mod latency;
 mod ledger;
 mod limits;
@@ -45,6 +49,7 @@ pub fn render(analysis: &RunAnalysis) -> String {
                 style {
                     (PreEscaped(include_str!("html/style.css")))
                     (PreEscaped(include_str!("html/opening.css")))
+                    (PreEscaped(include_str!("html/figures.css")))
                     @if analysis.run.scenario.workload.kind != WorkloadKind::TcpStream {
                         (PreEscaped(include_str!("html/loads.css")))
                     }
@@ -160,7 +165,11 @@ fn workload_section(workload: &Workload<'_>, number: usize) -> Markup {
             (latency::table(workload))
             (search::table(workload))
             (ledger::section(&workload.cells))
+            (costs::stacks(workload))
+            (costs::against_speed(workload, number))
+            (course::section(workload, number))
             (tables::cpu(workload))
+            (heat::section(workload))
             (other_guests::table(workload))
             (wire::table(workload))
         }

@@ -192,7 +192,8 @@ fn drawing(row: &Row, summary: &Summary, scale: &Scale) -> Markup {
     }
 }
 
-fn symbol(shape: Shape) -> Markup {
+/// The mark itself, around (0, 15).
+pub fn symbol(shape: Shape) -> Markup {
     let path = match shape {
         Shape::Baseline => "M-5 10 H5 V20 H-5 Z",
         Shape::Paravirtual => "M-6 15 A6 6 0 1 1 6 15 A6 6 0 1 1 -6 15 Z",
@@ -234,7 +235,8 @@ pub fn shape(kind: Option<NicKind>) -> Shape {
     }
 }
 
-fn class_of(shape: Shape) -> &'static str {
+/// The class of its colour.
+pub fn class_of(shape: Shape) -> &'static str {
     match shape {
         Shape::Baseline => "baseline",
         Shape::Paravirtual => "paravirtual",

@@ -1,0 +1,232 @@
+//! How trials went over time: rate, cores, drops and segments sent again on one time axis, both ends.
+
+use maud::{Markup, html};
+use vioperf_analysis::result::{CellAnalysis, CourseOf, TimeCourse};
+use vioperf_analysis::wording::three_digits;
+
+use super::axes::{self, Axis, point};
+use crate::report::text::clean;
+use crate::report::values::Workload;
+
+/// The drawing of a cell, in its own units.
+const WIDTH: f64 = 340.0;
+const LEFT: f64 = 46.0;
+const RIGHT: f64 = 8.0;
+/// Heights of a panel and of what is between two.
+const PANEL: f64 = 62.0;
+const GAP: f64 = 20.0;
+const BOTTOM: f64 = 18.0;
+
+/// One line of a panel.
+struct Line<'a> {
+    class: &'static str,
+    values: &'a [Option<f64>],
+}
+
+/// One panel: what it is about, and its lines.
+struct Panel<'a> {
+    title: String,
+    factor: f64,
+    lines: Vec<Line<'a>>,
+}
+
+/// A figure a cell.
+pub fn section(workload: &Workload<'_>, number: usize) -> Markup {
+    let told: Vec<&&CellAnalysis> =
+        workload.cells.iter().filter(|cell| !cell.courses.is_empty()).collect();
+    html! {
+        @if !told.is_empty() {
+            details.courses open[number == 1] {
+                summary { "How the trials went over time" }
+                p.legend.small {
+                    @for (class, name) in [
+                        ("c-one", "received; busy cores of the host; packets dropped"),
+                        ("c-two", "sent; busy cores of the guest; segments sent again"),
+                        ("c-faint", "received in the trials with the lowest and the highest result"),
+                    ] {
+                        span.key {
+                            svg width="26" height="10" aria-hidden="true" {
+                                line class={ "course " (class) } x1="0" x2="26" y1="5" y2="5" {}
+                            }
+                            (name)
+                        }
+                    }
+                }
+                p.small { "The median trial of each path. Grey ground: warm-up and end, which do not count." }
+                div.multiples { @for cell in told { (figure(cell)) } }
+            }
+        }
+    }
+}
+
+fn figure(cell: &CellAnalysis) -> Markup {
+    let of = |of| cell.courses.iter().find(|course| course.of == of);
+    let Some(typical) = of(CourseOf::Typical) else { return html! {} };
+    let beside = [of(CourseOf::Lowest), of(CourseOf::Highest)];
+    let panels = panels(cell, typical);
+    let height = panels.len() as f64 * (PANEL + GAP) + BOTTOM;
+    let until =
+        typical.from_seconds + typical.step_seconds * typical.received_per_second.len() as f64;
+    let x = Axis::between(typical.from_seconds, until, LEFT, WIDTH - RIGHT);
+    html! {
+        figure.course-of {
+            figcaption { b { (clean(&cell.path)) } ", block " (typical.block + 1) }
+            svg viewBox={ "0 0 " (WIDTH) " " (point(height)) } role="img"
+                aria-label={ (clean(&cell.path)) " over time: " (spoken(&panels)) } {
+                @for (panel, number) in panels.iter().zip(0u8..) {
+                    @let top = f64::from(number) * (PANEL + GAP) + GAP - 4.0;
+                    @let faint = if number == 0 { beside } else { [None, None] };
+                    (drawn(panel, typical, &faint, &x, top))
+                }
+                @for tick in x.even_ticks(5.0) {
+                    text.tick x=(x.at(tick)) y=(point(height - 4.0)) text-anchor="middle" { (axes::tick(tick)) }
+                }
+                text.tick x=(LEFT - 6.0) y=(point(height - 4.0)) text-anchor="end" { "s" }
+            }
+        }
+    }
+}
+
+fn panels<'a>(cell: &CellAnalysis, course: &'a TimeCourse) -> Vec<Panel<'a>> {
+    let largest = |values: &[Option<f64>]| values.iter().flatten().copied().fold(0.0, f64::max);
+    let rate = largest(&course.received_per_second).max(largest(&course.sent_per_second));
+    let (unit, factor) = cell.measure().unit.scale(rate);
+    let mut panels = vec![Panel {
+        title: unit.to_owned(),
+        factor,
+        lines: vec![
+            Line { class: "c-two", values: &course.sent_per_second },
+            Line { class: "c-one", values: &course.received_per_second },
+        ],
+    }];
+    let cores = vec![
+        Line { class: "c-one", values: &course.host_percent_of_core },
+        Line { class: "c-two", values: &course.guest_percent_of_core },
+    ];
+    panels.push(Panel { title: "% of one core".into(), factor: 1.0, lines: cores });
+    let lost = vec![
+        Line { class: "c-one", values: &course.dropped_per_second },
+        Line { class: "c-two", values: &course.retransmitted_per_second },
+    ];
+    if lost.iter().any(|line| largest(line.values) > 0.0) {
+        panels.push(Panel {
+            title: "dropped, sent again, a second".into(),
+            factor: 1.0,
+            lines: lost,
+        });
+    }
+    panels
+}
+
+/// The range of each panel in words.
+fn spoken(panels: &[Panel<'_>]) -> String {
+    let of = |panel: &Panel<'_>| {
+        let values = || panel.lines.iter().flat_map(|line| line.values.iter().flatten().copied());
+        let (low, high) = (values().fold(f64::INFINITY, f64::min), values().fold(0.0, f64::max));
+        let [low, high] = [low, high].map(|value| three_digits(value / panel.factor));
+        format!("{low} to {high} {}", panel.title)
+    };
+    panels
+        .iter()
+        .filter(|panel| panel.lines.iter().any(|line| line.values.iter().any(Option::is_some)))
+        .map(of)
+        .collect::<Vec<_>>()
+        .join("; ")
+}
+
+fn drawn(
+    panel: &Panel<'_>,
+    course: &TimeCourse,
+    beside: &[Option<&TimeCourse>; 2],
+    x: &Axis,
+    top: f64,
+) -> Markup {
+    let faint = || beside.iter().flatten().map(|other| (&other.received_per_second, *other));
+    let values = panel
+        .lines
+        .iter()
+        .flat_map(|line| line.values)
+        .chain(faint().flat_map(|(values, _)| values));
+    let y = Axis::from_zero(values.flatten().copied().fold(0.0, f64::max), top + PANEL, top);
+    let (begin, end) = (x.place(0.0), x.place(course.measured_seconds));
+    html! {
+        rect.ground x=(LEFT) y=(top) width=(point(begin - LEFT)) height=(PANEL) {}
+        rect.ground x=(point(end)) y=(top) width=(point(WIDTH - RIGHT - end)) height=(PANEL) {}
+        @for tick in y.even_ticks(3.0) {
+            line.grid x1=(LEFT) x2=(WIDTH - RIGHT) y1=(y.at(tick)) y2=(y.at(tick)) {}
+            text.tick x=(LEFT - 6.0) y=(point(y.place(tick) + 4.0)) text-anchor="end" { (axes::tick(tick / panel.factor)) }
+        }
+        text.tick x=(LEFT) y=(point(top - 4.0)) { (panel.title) }
+        @for (values, other) in faint() { (line("c-faint", values, other, x, &y)) }
+        @for shown in &panel.lines { (line(shown.class, shown.values, course, x, &y)) }
+    }
+}
+
+/// A line through the middles of the steps, with gaps where nothing is known.
+fn line(class: &str, values: &[Option<f64>], course: &TimeCourse, x: &Axis, y: &Axis) -> Markup {
+    let mut path = String::new();
+    let mut is_down = false;
+    for (value, number) in values.iter().zip(0u32..) {
+        let Some(value) = value else {
+            is_down = false;
+            continue;
+        };
+        let at = course.from_seconds + course.step_seconds * (f64::from(number) + 0.5);
+        path.push_str(&format!(
+            "{}{} {}",
+            if is_down { " L" } else { " M" },
+            x.at(at),
+            y.at(*value)
+        ));
+        is_down = true;
+    }
+    html! { @if !path.is_empty() { path class={ "course " (class) } d=(path.trim_start()) {} } }
+}
+
+#[cfg(test)]
+mod tests {
+    use vioperf_analysis::analyse;
+    use vioperf_analysis::testing::Synthetic;
+
+    use super::*;
+    use crate::report::values::workloads;
+
+    #[test]
+    fn every_path_has_its_course_with_warm_up_and_both_ends() {
+        let Synthetic { run, trials } = Synthetic::calm_kvm();
+        let analysis = analyse(&run, &trials);
+        let workload = &workloads(&analysis)[0];
+        let page = section(workload, 1).into_string();
+        assert_eq!(page.matches("<figure").count(), workload.cells.len());
+        // Received and sent, host and guest, segments sent again.
+        for needed in
+            ["course c-one", "course c-two", "rect class=\"ground\"", "% of one core", "sent again"]
+        {
+            assert!(page.contains(needed), "{needed}");
+        }
+        assert!(!page.contains("NaN") && !page.contains("inf"), "{page}");
+    }
+
+    #[test]
+    fn a_gap_stays_a_gap() {
+        let course = TimeCourse {
+            of: CourseOf::Typical,
+            sequence: 0,
+            block: 0,
+            from_seconds: 0.0,
+            step_seconds: 1.0,
+            measured_seconds: 4.0,
+            received_per_second: Vec::new(),
+            sent_per_second: Vec::new(),
+            host_percent_of_core: Vec::new(),
+            guest_percent_of_core: Vec::new(),
+            dropped_per_second: Vec::new(),
+            retransmitted_per_second: Vec::new(),
+        };
+        let (x, y) = (Axis::between(0.0, 4.0, 0.0, 40.0), Axis::from_zero(1.0, 10.0, 0.0));
+        let drawn =
+            line("a", &[Some(1.0), None, Some(0.0), Some(0.0)], &course, &x, &y).into_string();
+        assert_eq!(drawn.matches('M').count(), 2, "{drawn}");
+        assert!(line("a", &[None, None], &course, &x, &y).into_string().is_empty());
+    }
+}
