@@ -114,6 +114,28 @@ fn interfaces_of_both_ends_are_set_up_as_their_levels_say() {
     }
 }
 
+/// The host's end of a guest's NIC is a factor too; the baseline has none, and what the tap has not makes a trial void.
+#[test]
+fn the_hosts_end_of_a_nic_is_set_up_as_its_levels_say() {
+    let world = World::new();
+    let trials = run(&world, &["--set=nic=virtio", "--set=guest.port.offloads.tso=on,off"]);
+    assert_eq!(trials.len(), 1 + 2);
+    for (cell, trial) in &trials {
+        let facts = &party(trial, "host")["interface"];
+        if cell.starts_with("baseline/") {
+            assert!(facts.is_null(), "{cell}: {facts}");
+            continue;
+        }
+        assert_eq!(facts["driver"], "tun", "{cell}");
+        let tso = &facts["offloads"]["tx-tcp-segmentation"];
+        assert_eq!(*tso, cell.contains("/port-tso-on/"), "{cell}");
+    }
+    let head = ["run", "nic-models", "--seed=3", "--out=void", "--set=nic=virtio"];
+    let rings = ["--set=guest.port.rings.rx=128"];
+    let void = world.vioperf(&[&head[..], &SMALL[..], &rings[..]].concat());
+    assert!(void.stdout.contains("does not let its rings be set"), "{void:#?}");
+}
+
 #[test]
 fn machines_are_of_their_type_and_burn_what_they_are_told() {
     let world = World::new();

@@ -311,6 +311,13 @@ pub fn has_tap(kind: SwitchKind) -> bool {
     matches!(row(kind, None).backing, Backing::Tap | Backing::Macvtap)
 }
 
+/// Whether a guest's NIC has an end among the host's own interfaces, whose settings can be changed. Without a switch the tap is
+/// the peer's interface.
+#[must_use]
+pub fn has_port(kind: SwitchKind) -> bool {
+    has_tap(kind) && kind.name() != none::ROW.name
+}
+
 /// Whether guests on it can have several queues.
 #[must_use]
 pub fn has_queues(kind: SwitchKind) -> bool {

@@ -461,7 +461,7 @@ pub struct Party {
     pub identity: NodeIdentity,
     /// How its clock relates to the conductor's.
     pub clock: ClockRelation,
-    /// The interface under test, as it really was; absent for an observer.
+    /// The interface under test, as it really was; of an observer the guest's port, where it was set up.
     pub interface: Option<InterfaceFacts>,
     /// What it read.
     pub report: NodeReport,

@@ -70,6 +70,14 @@ pub enum Request {
         /// One of the addresses of the node's machine.
         address: IpAddr,
     },
+    /// Sets an interface of the node's machine up that is no end of the path, a port, and leaves its addresses and its MTU
+    /// alone. Answered by [`Response::Interface`], when it is so.
+    SetPort {
+        /// Its name.
+        interface: String,
+        /// What it is to have.
+        settings: InterfaceSettings,
+    },
     /// Looks for the process of QEMU that runs a guest on the node's machine. Answered by
     /// [`Response::Guest`].
     FindGuest {

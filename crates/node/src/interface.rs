@@ -12,6 +12,7 @@ use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use vioperf_model::interface_settings::InterfaceSettings;
 use vioperf_model::sample::{InterfaceFacts, QueueCounts};
 use vioperf_model::wire::{InterfaceConfig, InterfaceSelector, Route};
 use vioperf_netlink::{Address, Link, Mac, NetlinkError, Socket};
@@ -104,6 +105,18 @@ pub(crate) fn configure(config: &InterfaceConfig) -> Result<InterfaceFacts, Inte
     // Whoever had the peer's address before may have had another MAC address.
     socket.flush_neighbours(index)?;
     Ok(facts(&link))
+}
+
+/// Sets a port up, and nothing but what is asked for.
+pub(crate) fn set_port(
+    interface: &str,
+    wanted: &InterfaceSettings,
+) -> Result<InterfaceFacts, InterfaceError> {
+    let mut socket = Socket::open()?;
+    let link = socket.link_by_name(interface)?;
+    let mac = link.mac.map(|mac| mac.to_string()).unwrap_or_default();
+    settings::apply(&link, &mac, wanted)?;
+    Ok(facts(&socket.link_by_index(link.index)?))
 }
 
 /// What the interface that has an address is now.

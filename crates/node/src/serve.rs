@@ -14,7 +14,7 @@ use vioperf_model::wire::{
 
 use crate::clock::monotonic_ns;
 use crate::guest_process;
-use crate::interface::{configure, of_address};
+use crate::interface::{configure, of_address, set_port};
 use crate::machine::Machine;
 use crate::sleeps::time_sleeps;
 use crate::trial::{Finished, Prepared, Running};
@@ -137,6 +137,10 @@ impl<M: Machine> Node<'_, M> {
                 Err(error) => failed(error),
             },
             Request::ReadInterface { address } => match of_address(*address) {
+                Ok(facts) => Response::Interface(facts),
+                Err(error) => failed(error),
+            },
+            Request::SetPort { interface, settings } => match set_port(interface, settings) {
                 Ok(facts) => Response::Interface(facts),
                 Err(error) => failed(error),
             },

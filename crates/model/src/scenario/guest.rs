@@ -61,6 +61,9 @@ pub struct Guest {
     /// Cores of the guest that send by each queue.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub xps: Option<Steering>,
+    /// How the host's end of the NIC is set up, its tap or macvtap; the guest's own end has the keys above.
+    #[serde(skip_serializing_if = "InterfaceSettings::is_empty")]
+    pub port: InterfaceSettings,
     /// Who moves the frames between the tap and the guest.
     #[serde(skip_serializing_if = "is_default")]
     pub vhost: Vhost,
@@ -101,6 +104,7 @@ impl Default for Guest {
             coalesce: Coalesce::default(),
             rps: None,
             xps: None,
+            port: InterfaceSettings::default(),
             vhost: Vhost::default(),
             cpu: None,
             machine: MachineType::default(),
@@ -205,6 +209,7 @@ impl Guest {
             coalesce: Coalesce::default(),
             rps: None,
             xps: None,
+            port: InterfaceSettings::default(),
             vhost: Vhost::default(),
             load: None,
             ..self.clone()

@@ -9,7 +9,7 @@ use vioperf_lab::GuestPart;
 use vioperf_lab::sandbox::Sandbox;
 use vioperf_model::nic::NicModel;
 use vioperf_model::plan::Cell;
-use vioperf_model::record::{CoreSpeed, GuestOrigin, GuestSetup, SearchRecord};
+use vioperf_model::record::{CoreSpeed, GuestOrigin, GuestSetup, Place, SearchRecord};
 use vioperf_model::scenario::{Neighbour, Reuse};
 use vioperf_model::units::Ratio;
 use vioperf_model::wire::WatchedProcess;
@@ -83,11 +83,17 @@ impl Stage for LabStage<'_> {
         let (undisturbed, interrupt) = (self.undisturbed, self.interrupt);
         let given_up = || !undisturbed || interrupt.urgency() > Urgency::None;
         let before = self.cores.wait(given_up);
+        let port = match standing.set_port(cell) {
+            Ok(port) => port,
+            Err(failed) => return Ok(void(failed, setup, false)),
+        };
         let conducted = self.conduct(&mut standing, cell, is_fresh);
         let slowdown_after = self.cores.slowdown();
         let core_speed = before.map(|speed| CoreSpeed { slowdown_after, ..speed });
         match conducted {
-            Ok((Measured { timeline, parties }, search)) => {
+            Ok((Measured { timeline, mut parties }, search)) => {
+                let observer = parties.iter_mut().find(|party| party.place == Place::Host);
+                observer.into_iter().for_each(|observer| observer.interface.clone_from(&port));
                 let topology = match cell.is_baseline() {
                     true => cell.testbed.without_guests().topology(),
                     false => cell.testbed.topology(),

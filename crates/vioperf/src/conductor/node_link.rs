@@ -7,6 +7,7 @@ use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use nix::time::{ClockId, clock_gettime};
+use vioperf_model::interface_settings::InterfaceSettings;
 use vioperf_model::record::ClockRelation;
 use vioperf_model::sample::{InterfaceFacts, NodeReport, Sample};
 use vioperf_model::units::TimeSpan;
@@ -220,6 +221,22 @@ impl NodeLink {
         match self.ask(&Request::ConfigureInterface(config), "configure interface", timeout)? {
             Response::Interface(facts) => Ok(facts),
             _ => Err(self.out_of_turn("configure interface")),
+        }
+    }
+
+    /// Sets a port of the node's machine up; what it then is.
+    ///
+    /// # Errors
+    /// When it is not there, or does not become as it is asked for.
+    pub fn set_port(
+        &mut self,
+        interface: &str,
+        settings: &InterfaceSettings,
+    ) -> Result<InterfaceFacts, NodeError> {
+        let (interface, settings) = (interface.to_owned(), settings.clone());
+        match self.ask(&Request::SetPort { interface, settings }, "set port", PROMPT)? {
+            Response::Interface(facts) => Ok(facts),
+            _ => Err(self.out_of_turn("set port")),
         }
     }
 

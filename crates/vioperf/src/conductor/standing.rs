@@ -14,6 +14,7 @@ use vioperf_lab::switch::NearEnd;
 use vioperf_lab::{ENDPOINT_INTERFACE, GuestPart, Lab, LabSpec};
 use vioperf_model::plan::Cell;
 use vioperf_model::record::{CorePlacement, Place};
+use vioperf_model::sample::InterfaceFacts;
 use vioperf_model::scenario::{Chain, Reuse};
 use vioperf_model::units::TimeSpan;
 use vioperf_model::wire::{Impairment, InterfaceConfig, InterfaceSelector, Route};
@@ -179,6 +180,22 @@ impl Standing {
         let set = woken.endpoint.link.set_wall_clock(unix_ns());
         set.map_err(|error| Failed::of_node(&error))?;
         Ok(Some(woken))
+    }
+
+    /// Sets the host's end of the NIC under test up, where the cell says how; what it then is. Asked again before every
+    /// trial: QEMU may have changed what a tap offloads as the guest's driver told it.
+    pub(super) fn set_port(&mut self, cell: &Cell) -> Result<Option<InterfaceFacts>, Failed> {
+        let settings = cell.guest.as_ref().map(|guest| &guest.port);
+        let Some(settings) = settings.filter(|settings| !settings.is_empty()) else {
+            return Ok(None);
+        };
+        let port = self.guest.as_ref().and_then(|standing| standing.guest.port());
+        let Some(port) = port else {
+            let reason = format!("guest.port: the switch {} has no port", cell.testbed.switch);
+            return Err(Failed { reason, console_tail: Vec::new(), interrupted: false });
+        };
+        let set = self.host.set_port(port, settings);
+        set.map(Some).map_err(|error| Failed::of_node(&error))
     }
 
     /// Tells the far ends in processes of the host the way by a router that has just come.

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use vioperf_lab::qemu::guest::{VHOST_DEVICE, takes_vhost};
 use vioperf_lab::qemu::memory_pages;
-use vioperf_lab::switch::{has_queues, has_tap, narrows, refuses, shares_memory};
+use vioperf_lab::switch::{has_port, has_queues, has_tap, narrows, refuses, shares_memory};
 use vioperf_model::nic::Queues;
 use vioperf_model::plan::{Cell, CellId};
 use vioperf_model::record::LeftOut;
@@ -99,6 +99,11 @@ fn lack(cell: &Cell, root: &Path) -> Option<String> {
     if let Some(lack) = memory_pages::lacks(root, guest.huge_pages, guest.memory.as_bytes() >> 20) {
         return Some(lack);
     }
+    if !guest.port.is_empty() && !has_port(switch) {
+        return Some(format!(
+            "the switch {switch} has no tap of the host's own whose settings could be changed: leave guest.port out"
+        ));
+    }
     if guest.vhost == Vhost::On {
         if !takes_vhost(model) || !has_tap(switch) {
             return Some("vhost-net serves virtio on a tap alone: leave guest.vhost out".into());
@@ -144,5 +149,22 @@ mod tests {
         std::fs::write(root.path().join("dev/vhost-net"), "").unwrap();
         assert!(is_kept(&among(), "virtio/1-queue/vhost-on/bridge"));
         assert!(!is_kept(&among(), "e1000/1-queue/vhost-on/bridge"));
+    }
+
+    #[test]
+    fn a_port_is_set_up_where_the_host_has_one() {
+        let text = "name = \"s\"\nquestion = \"q\"\n[workload]\nkind = \"tcp-stream\"\n[factors]\n\
+            nic = \"virtio\"\nport.offloads.tso = [true, false]\nswitch = [\"bridge\", \"none\", \"slirp\"]\n";
+        let scenario = scenario_file::parse("s", text, &[]).unwrap();
+        let plan = Plan::new(&scenario, 1);
+        let root = tempfile::tempdir().unwrap();
+        let lacking = Lacking::among(&plan.cells, &[], root.path());
+        let of_guests = plan.cells.iter().filter(|cell| !cell.is_baseline());
+        let (left_out, kept): (Vec<_>, Vec<_>) =
+            of_guests.partition(|cell| lacking.cells.contains(&cell.id));
+        assert_eq!((left_out.len(), kept.len()), (4, 2));
+        assert!(kept.iter().all(|cell| cell.testbed.switch.name() == "bridge"));
+        let baselines = plan.cells.iter().filter(|cell| cell.is_baseline()).count();
+        assert_eq!(baselines, 3, "one for each switch: the port is the guest's");
     }
 }

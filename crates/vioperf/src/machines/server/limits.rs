@@ -59,6 +59,7 @@ impl Limits {
             | Request::LoadModules { .. }
             | Request::TimeSleeps { .. }
             | Request::Impair { .. }
+            | Request::SetPort { .. }
             | Request::Forward(_)
             | Request::FindGuest { .. }
             | Request::ConfigureInterface(_) => {
