@@ -79,6 +79,7 @@ fn every_kind_of_load_is_readable_by_everybody() {
         assert!(report.page.len() <= LARGEST_PAGE, "{name}: {} bytes", report.page.len());
         let seen = report.looked_at(folder.path());
         assert_readable(&seen, name);
+        assert_controls_work(&seen["light"]["controls"], &report.numbers, name);
         // Question, answer and every path's name are there for each reader.
         for (reader, met) in seen.as_object().unwrap() {
             let text = flat(met["text"].as_str().unwrap());
@@ -91,6 +92,75 @@ fn every_kind_of_load_is_readable_by_everybody() {
             }
         }
     }
+}
+
+/// Reads a metric of a cell of `report --format json`.
+type Metric<'a> = &'a dyn Fn(&&Value) -> Value;
+
+/// What is chosen is drawn and said, with the numbers of the report.
+fn assert_controls_work(used: &Value, numbers: &Value, of: &str) {
+    let told = |what: &str| used[what]["numbers"].as_object().unwrap().clone();
+    let cells: Vec<&Value> = numbers["cells"].as_array().unwrap().iter().collect();
+    let headline = |cell: &&Value| {
+        let path = cell["headline_metric"].as_str().unwrap();
+        path.split('.').fold((*cell).clone(), |value, name| value[name].clone())
+    };
+    let percent = |cell: &&Value| cell["percent_of_baseline"].clone();
+    let metrics: [(&str, Metric<'_>); 2] = [("first", &headline), ("percent", &percent)];
+    for (what, read) in metrics {
+        let (told, mut found) = (told(what), 0);
+        for cell in &cells {
+            let Some(mean) = read(cell)["summary"]["mean"].as_f64() else { continue };
+            let shown = told[cell["id"].as_str().unwrap()].as_array().unwrap();
+            assert_near(&shown[0], &mean.into(), of);
+            let interval = &read(cell)["summary"]["interval_95"];
+            assert_near(&shown[1], &interval["low"], of);
+            assert_near(&shown[2], &interval["high"], of);
+            found += 1;
+        }
+        assert!(found > 2 && told.len() == found, "{of}, {what}: {found} of {}", told.len());
+        assert_eq!(used[what]["dots"], found, "{of}, {what}: a dot a cell");
+        assert!(
+            used[what]["said"].as_str().unwrap().starts_with(&found.to_string()),
+            "{of}, {what}"
+        );
+    }
+    assert!(
+        told("hidden_level").len() < told("percent").len(),
+        "{of}: a level that is hidden is drawn"
+    );
+    assert_eq!(
+        told("by_value").len(),
+        told("percent").len(),
+        "{of}: what is shown again is not there"
+    );
+    let column = |what: &str| used[what]["column"].as_array().unwrap().clone();
+    assert_eq!(
+        (&used["sorted"]["as"], &used["turned"]["as"]),
+        (&"descending".into(), &"ascending".into()),
+        "{of}"
+    );
+    let (down, mut up) = (column("sorted"), column("turned"));
+    up.reverse();
+    assert!(down.len() > 1 && down == up, "{of}: {down:?} {up:?}");
+    if of == WorkloadKind::RequestResponse.name() {
+        assert_eq!(
+            (&used["lines_hidden"], &used["lines_hidden_again"]),
+            (&1.into(), &0.into()),
+            "{of}"
+        );
+    }
+    assert_eq!(used["unfolded"], true, "{of}");
+}
+
+/// The same number, or none; not to the last bit, which is lost where numbers are read.
+fn assert_near(shown: &Value, reported: &Value, of: &str) {
+    let apart = |(a, b): (f64, f64)| (a - b).abs() > b.abs() * 1e-12;
+    let (a, b) = (shown.as_f64(), reported.as_f64());
+    assert!(
+        a.is_some() == b.is_some() && !a.zip(b).is_some_and(apart),
+        "{of}: {shown} is not {reported}"
+    );
 }
 
 /// Words with one space between them.

@@ -20,6 +20,59 @@ READERS = {
     "without_script": {"viewport": DESKTOP, "java_script_enabled": False},
 }
 
+# What depends on the colours, and on the width; everything else is the same as in light.
+FAULTS_OF = {
+    "dark": {"runOnly": ["color-contrast"]},
+    "phone": {"runOnly": ["scrollable-region-focusable", "target-size", "color-contrast"]},
+}
+
+
+def explored(page):
+    """What is said of the drawing, and the numbers of its table by cell: mean, and the ends of the interval."""
+    return {
+        "said": page.inner_text("#explore [aria-live]"),
+        "dots": page.locator("#explore .drawing a").count(),
+        "numbers": page.evaluate(
+            "Object.fromEntries([...document.querySelectorAll('#explore tbody tr')].map(row => "
+            "[row.cells[0].textContent, [1, 2, 3].map(at => Number(row.cells[at].dataset.value ?? NaN)).map(value => isNaN(value) ? null : value)]))"
+        ),
+    }
+
+
+def use_controls(page):
+    """Uses what a script has put there, by keyboard where a keyboard can."""
+    used = {"first": explored(page)}
+    page.select_option("#explore select >> nth=0", "percent_of_baseline")
+    used["percent"] = explored(page)
+    boxes = page.locator("#explore fieldset >> nth=-1").locator("input")
+    boxes.nth(1).focus()
+    page.keyboard.press("Space")
+    used["hidden_level"] = explored(page)
+    page.keyboard.press("Space")
+    page.select_option("#explore select >> nth=2", "value")
+    used["by_value"] = explored(page)
+    # Another table of the page, sorted by its second column and then the other way round.
+    head = page.locator("main table:has(thead tr:only-child) th .sort:visible >> nth=1")
+    column = "head => [...head.closest('table').tBodies[0].rows].map(row => row.cells[1].textContent.trim())"
+    head.focus()
+    page.keyboard.press("Enter")
+    used["sorted"] = {"as": head.evaluate("head => head.closest('th').ariaSort"), "column": head.evaluate(column)}
+    page.keyboard.press("Enter")
+    used["turned"] = {"as": head.evaluate("head => head.closest('th').ariaSort"), "column": head.evaluate(column)}
+    toggle = page.locator(".toggle").first
+    if toggle.count():
+        lines = "[...document.querySelectorAll('.latency .line')].filter(line => line.style.display === 'none').length"
+        toggle.click()
+        used["lines_hidden"] = page.evaluate(lines)
+        toggle.click()
+        used["lines_hidden_again"] = page.evaluate(lines)
+    # An address of something that is folded away unfolds it.
+    used["unfolded"] = page.evaluate(
+        "async () => { const folded = document.querySelector('details:not([open]) > :nth-child(2)'); folded.id = 'folded away';"
+        "location.hash = '#folded%20away'; await new Promise(done => setTimeout(done, 50)); return folded.parentElement.open; }"
+    )
+    return used
+
 
 def look(browser, name, options):
     """What one reader meets."""
@@ -48,7 +101,7 @@ def look(browser, name, options):
     if options.get("java_script_enabled", True):
         # The contrast of what is closed is looked at, too.
         page.evaluate("document.querySelectorAll('details').forEach(details => { details.open = true })")
-        found = Axe().run(page).response["violations"]
+        found = Axe().run(page, options=FAULTS_OF.get(name, {})).response["violations"]
         seen["faults"] = [
             {
                 "rule": fault["id"],
@@ -58,6 +111,8 @@ def look(browser, name, options):
             for fault in found
         ]
         page.evaluate("document.querySelectorAll('details').forEach(details => { details.open = false })")
+    if name == "light":
+        seen["controls"] = use_controls(page)
     if pictures:
         page.screenshot(path=f"{pictures[0]}/{name}.png")
     context.close()

@@ -1,4 +1,4 @@
-//! One page: no script, no network, no fonts but the reader's own. Readable in light and dark, on
+//! One page: no network, no fonts but the reader's own. Readable without scripts, in light and dark, on
 //! a telephone and on paper.
 
 mod axes;
@@ -7,6 +7,7 @@ mod comparison;
 mod costs;
 mod course;
 mod heat;
+mod interactive;
 mod latency;
 mod ledger;
 mod limits;
@@ -25,6 +26,7 @@ use vioperf_model::plan::CellId;
 use vioperf_model::workload::WorkloadKind;
 
 use self::chart::{Chart, Row};
+use self::interactive::Interactive;
 use self::opening::{severity_class, severity_name};
 use super::between;
 use super::columns;
@@ -35,6 +37,7 @@ use super::values::{self, NO_VALUE, Workload, workloads};
 /// Renders `analysis`.
 pub fn render(analysis: &RunAnalysis) -> String {
     let workloads = workloads(analysis);
+    let interactive = Interactive::of(analysis);
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -44,12 +47,13 @@ pub fn render(analysis: &RunAnalysis) -> String {
                 meta name="color-scheme" content="light dark";
                 // Nothing that a guest wrote could load or run, even if it were not escaped.
                 meta http-equiv="Content-Security-Policy"
-                    content="default-src 'none'; style-src 'unsafe-inline'; img-src data:";
+                    content=(interactive.policy());
                 title { (title(analysis)) }
                 style {
                     (PreEscaped(include_str!("html/style.css")))
                     (PreEscaped(include_str!("html/opening.css")))
                     (PreEscaped(include_str!("html/figures.css")))
+                    (PreEscaped(include_str!("html/interactive.css")))
                     @if analysis.run.scenario.workload.kind != WorkloadKind::TcpStream {
                         (PreEscaped(include_str!("html/loads.css")))
                     }
@@ -70,6 +74,7 @@ pub fn render(analysis: &RunAnalysis) -> String {
                         }
                         (opening::ranking(analysis))
                         (findings(&analysis.findings))
+                        (interactive.section())
                         (explanations(analysis))
                         @for (workload, number) in workloads.iter().zip(1..) {
                             (workload_section(workload, number))
@@ -80,6 +85,7 @@ pub fn render(analysis: &RunAnalysis) -> String {
                     (the_run(analysis))
                 }
                 footer { "vioperf " (clean(&analysis.run.vioperf_version)) }
+                (interactive.scripts_markup())
             }
         }
     };

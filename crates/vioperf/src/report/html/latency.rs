@@ -26,6 +26,8 @@ struct Line<'a> {
     name: &'a str,
     points: &'a [CurvePoint],
     style: usize,
+    /// Its place among all.
+    number: usize,
 }
 
 /// Both axes are logarithmic.
@@ -88,10 +90,14 @@ pub fn curve(workload: &Workload<'_>, number: usize) -> Markup {
         .cells
         .iter()
         .enumerate()
-        .filter_map(|(style, cell)| {
+        .filter_map(|(number, cell)| {
             let points = cell.transactions.as_ref()?.latency.curve.as_slice();
-            let style = style % STYLES;
-            (points.len() > 1).then_some(Line { name: &cell.path, points, style })
+            (points.len() > 1).then_some(Line {
+                name: &cell.path,
+                points,
+                style: number % STYLES,
+                number,
+            })
         })
         .collect();
     let Some(axes) = Axes::of(&lines) else { return html! {} };
@@ -157,12 +163,12 @@ fn drawn(line: &Line<'_>, axes: &Axes, name_y: f64) -> Markup {
     let class = format!("l{}", line.style);
     let end = line.points.last();
     html! {
-        polyline class={ "line " (class) } points=(points.join(" ")) {}
+        polyline class={ "line " (class) } data-path=(line.number) points=(points.join(" ")) {}
         @if let Some(end) = end {
-            line class={ "leader " (class) } x1=(point(axes.x(end.one_in))) y1=(point(axes.y(end.us)))
+            line class={ "leader " (class) } data-path=(line.number) x1=(point(axes.x(end.one_in))) y1=(point(axes.y(end.us)))
                 x2=(WIDTH - RIGHT + 14.0) y2=(point(name_y)) {}
         }
-        text class={ "name " (class) } x=(WIDTH - RIGHT + 18.0) y=(point(name_y + 4.0)) { (line.name) }
+        text class={ "name " (class) } data-path=(line.number) x=(WIDTH - RIGHT + 18.0) y=(point(name_y + 4.0)) { (line.name) }
     }
 }
 
