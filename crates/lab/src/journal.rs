@@ -2,7 +2,8 @@
 //! was. From this it is undone, by the run that altered it or, where that was killed, by a later one.
 //!
 //! An entry is a file, and whoever alters what it tells of holds a lock on it (flock(2)), which the kernel takes from
-//! the dead.
+//! the dead. That of a virtual machine ([`crate::libvirt`]) is a folder, as it has files that `virsh` reads, and is locked and
+//! written in the same way.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -67,9 +68,9 @@ impl<E: Entry> Held<E> {
     pub fn begin(folder: &Path, name: &str, entry: E) -> Result<Self, JournalError> {
         let path = folder.join(format!("{}-{name}", E::KIND));
         let failed = |source| JournalError::File { path: path.clone(), source };
-        DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
-        let mut file = open(&path).map_err(failed)?;
-        lock(&file, &path, name)?;
+        make_folder(folder).map_err(failed)?;
+        let file = lock(&path).map_err(failed)?;
+        let mut file = file.ok_or_else(|| JournalError::InUse(name.to_owned()))?;
         if file.metadata().map_err(failed)?.len() > 0 {
             return Err(JournalError::LeftOver(name.to_owned()));
         }
@@ -123,13 +124,11 @@ impl<E: Entry> Held<E> {
 /// The entry in a file; nothing where it is held, gone, or was never finished: then nothing was altered.
 fn take_over<E: Entry>(path: PathBuf) -> Result<Option<Held<E>>, JournalError> {
     let failed = |source| JournalError::File { path: path.clone(), source };
-    let mut file = match OpenOptions::new().read(true).write(true).open(&path) {
+    let file = match open(&path, false) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         file => file.map_err(failed)?,
     };
-    if let Err(JournalError::InUse(_)) = lock(&file, &path, "") {
-        return Ok(None);
-    }
+    let Some(mut file) = locked(file).map_err(failed)? else { return Ok(None) };
     let mut text = Vec::new();
     file.seek(SeekFrom::Start(0)).map_err(failed)?;
     (&mut file).take(MOST_BYTES).read_to_end(&mut text).map_err(failed)?;
@@ -144,19 +143,39 @@ fn take_over<E: Entry>(path: PathBuf) -> Result<Option<Held<E>>, JournalError> {
     Ok(Some(Held { entry, path, _file: file }))
 }
 
-fn open(path: &Path) -> io::Result<File> {
-    let mut options = OpenOptions::new();
-    options.read(true).write(true).create(true).truncate(false).mode(0o600).open(path)
+/// Opens a file, which is made where it is not there yet, and locks it; nothing where somebody else has it. The lock goes
+/// with the file, by whatever end.
+pub(crate) fn lock(path: &Path) -> io::Result<Option<File>> {
+    locked(open(path, true)?)
 }
 
-fn lock(file: &File, path: &Path, name: &str) -> Result<(), JournalError> {
+fn open(path: &Path, create: bool) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(create).truncate(false).mode(0o600).open(path)
+}
+
+fn locked(file: File) -> io::Result<Option<File>> {
     match file.try_lock() {
-        Ok(()) => Ok(()),
-        Err(TryLockError::WouldBlock) => Err(JournalError::InUse(name.to_owned())),
-        Err(TryLockError::Error(source)) => {
-            Err(JournalError::File { path: path.to_owned(), source })
-        }
+        Ok(()) => Ok(Some(file)),
+        Err(TryLockError::WouldBlock) => Ok(None),
+        Err(TryLockError::Error(error)) => Err(error),
     }
+}
+
+/// Makes a folder for a journal, its owner's alone.
+pub(crate) fn make_folder(folder: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(folder)
+}
+
+/// Writes a file in the place of what there was: it is there whole, or as it was, and lasts. It is its owner's alone.
+pub(crate) fn write_whole(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
+    let new = folder.join(format!("{name}.new"));
+    let mut options = OpenOptions::new();
+    let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    fs::rename(&new, folder.join(name))?;
+    File::open(folder)?.sync_all()
 }
 
 #[cfg(test)]

@@ -1,12 +1,13 @@
 //! What is written down, and on the disk, before a domain is altered: its description as it was, and whether
 //! it ran. From this it is put back, by the run that altered it or, where that was killed, by a later one.
 
-use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
-use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::fs::{self, File};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+
+use crate::journal;
 
 /// The entry itself: where it is not, nothing was altered.
 const ENTRY: &str = "journal.json";
@@ -91,7 +92,7 @@ impl Journal {
     pub(super) fn begin(state: &Path, entry: Entry, original: &str) -> Result<Self, JournalError> {
         let folder = state.join(&entry.uuid);
         let failed = |source| JournalError::File { path: folder.clone(), source };
-        DirBuilder::new().recursive(true).mode(0o700).create(&folder).map_err(failed)?;
+        journal::make_folder(&folder).map_err(failed)?;
         let lock = lock(&folder, &entry.name)?;
         if folder.join(ENTRY).exists() {
             return Err(JournalError::LeftOver(entry.name));
@@ -163,17 +164,8 @@ impl Journal {
 
     /// A file is there whole, or as it was; a description may hold passwords, so it is its owner's alone.
     fn write(&self, name: &str, bytes: &[u8]) -> Result<(), JournalError> {
-        let (path, new) = (self.folder.join(name), self.folder.join(format!("{name}.new")));
-        let write = || {
-            let mut options = OpenOptions::new();
-            let mut file =
-                options.write(true).create(true).truncate(true).mode(0o600).open(&new)?;
-            file.write_all(bytes)?;
-            file.sync_all()?;
-            fs::rename(&new, &path)?;
-            File::open(&self.folder)?.sync_all()
-        };
-        write().map_err(|source| JournalError::File { path: path.clone(), source })
+        let written = journal::write_whole(&self.folder, name, bytes);
+        written.map_err(|source| JournalError::File { path: self.folder.join(name), source })
     }
 }
 
@@ -219,14 +211,8 @@ impl Left {
 
 fn lock(folder: &Path, name: &str) -> Result<File, JournalError> {
     let path = folder.join(LOCK);
-    let mut options = OpenOptions::new();
-    let file = options.write(true).create(true).truncate(false).mode(0o600).open(&path);
-    let file = file.map_err(|source| JournalError::File { path: path.clone(), source })?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(JournalError::InUse(name.to_owned())),
-        Err(TryLockError::Error(source)) => Err(JournalError::File { path, source }),
-    }
+    let locked = journal::lock(&path).map_err(|source| JournalError::File { path, source })?;
+    locked.ok_or_else(|| JournalError::InUse(name.to_owned()))
 }
 
 #[cfg(test)]
