@@ -146,7 +146,7 @@ fn machines_are_of_their_type_and_burn_what_they_are_told() {
             "--set=machine=q35,pc",
             "--set=huge_pages=none",
             "--set=guest.load=30 %",
-            "--set=testbed.host_load=30 %",
+            "--set=testbed.host_load=130 %",
         ],
     );
     assert_eq!(trials.len(), 1 + 2);

@@ -75,6 +75,11 @@ pub struct Said {
 
 /// Boots one that runs `script` and switches itself off.
 pub fn run(script: &str) -> Said {
+    run_on(2, script)
+}
+
+/// The same with so many cores.
+pub fn run_on(cores: u8, script: &str) -> Said {
     let folder = tempfile::Builder::new().prefix("vioperf-test-").tempdir().unwrap();
     let kernel = find(&Request {
         image: None,
@@ -97,7 +102,7 @@ pub fn run(script: &str) -> Said {
         "-cpu",
         "max",
         "-smp",
-        "2",
+        &cores.to_string(),
         "-m",
         "2G",
     ]);

@@ -1,6 +1,6 @@
 //! Gathers the trials of a cell.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use vioperf_model::plan::Cell;
 use vioperf_model::record::{Outcome, Party, TrialRecord};
@@ -24,8 +24,8 @@ use crate::rates::TrialReadings;
 use crate::result::{
     BothWays, BytesPerPacket, CellAnalysis, CoreStates, CoreUse, DatagramDemand, Datagrams,
     EndFacts, LatencyAnalysis, MachineUse, Metric, Percentile, QemuUse, RateSearch,
-    Retransmissions, SearchGoal, ServiceDemand, TransactionDemand, Transactions, TrialCounts,
-    TrialValue,
+    Retransmissions, SearchGoal, ServiceDemand, ThreadsOn, TransactionDemand, Transactions,
+    TrialCounts, TrialValue,
 };
 use crate::statistics::{summarise, summarise_ratios};
 use crate::threads::{QemuReading, Task};
@@ -49,6 +49,8 @@ pub struct CellTrials {
     ends: Vec<(TrialOrder, EndFacts)>,
     /// What limited each trial.
     signs: Signs,
+    /// Where the host's threads could run.
+    threads_on: BTreeSet<ThreadsOn>,
 }
 
 /// Block and sequence: the order of trials.
@@ -73,6 +75,7 @@ impl CellTrials {
             self.latency.merge(&latency);
         }
         self.counters.add(trial);
+        self.threads_on.extend(parties::threads_on(trial));
         for party in &trial.parties {
             let Some(interface) = &party.interface else { continue };
             self.add_end((trial.block, trial.sequence), party, interface);
@@ -502,5 +505,6 @@ pub fn analyse_cell(
         layers: layers::gather(trials, has_guest),
         counters: trials.counters.gather(),
         ends: trials.ends.iter().map(|(_, end)| end.clone()).collect(),
+        threads_on: trials.threads_on.iter().cloned().collect(),
     }
 }

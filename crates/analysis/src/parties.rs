@@ -5,7 +5,7 @@ use vioperf_model::record::{Place, TrialRecord};
 use crate::cell::CellTrials;
 use crate::cores::MachineReading;
 use crate::flow::View;
-use crate::result::OtherGuestUse;
+use crate::result::{OtherGuestUse, ThreadsOn};
 use crate::threads::QemuReading;
 
 /// One trial's view of such a guest.
@@ -45,6 +45,27 @@ impl PartyReading {
         };
         there.map(reading).collect()
     }
+}
+
+/// Where the threads of the host's processes could run, by process and name: a number behind it (a thread's own, in
+/// `vhost-4711` and `CPU 1/KVM`) is told only of virtual CPUs.
+pub fn threads_on(trial: &TrialRecord) -> impl Iterator<Item = ThreadsOn> {
+    let hosts = trial.parties.iter().filter(|party| party.place == Place::Host);
+    let last = hosts.filter_map(|host| host.report.layers.last());
+    let threads = last.flat_map(|layers| layers.switches.iter().flatten());
+    threads.filter_map(|thread| {
+        let name = match thread.name.starts_with("CPU ") {
+            true => thread.name.as_str(),
+            false => {
+                thread.name.trim_end_matches(|c: char| c.is_ascii_digit()).trim_end_matches('-')
+            }
+        };
+        Some(ThreadsOn {
+            process: thread.process.clone(),
+            thread: name.to_owned(),
+            cores: thread.cores.clone()?,
+        })
+    })
 }
 
 /// Gathers them, in the order of tables.

@@ -267,6 +267,9 @@ pub struct CellAnalysis {
     pub counters: Vec<PlaceCounters>,
     /// The interfaces under test as they really were.
     pub ends: Vec<EndFacts>,
+    /// The cores that the host's threads of the lab could run on, as the kernel told when trials were over.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub threads_on: Vec<ThreadsOn>,
 }
 
 impl CellAnalysis {
@@ -279,6 +282,17 @@ impl CellAnalysis {
     pub fn headline(&self) -> &Metric {
         (self.measure().read)(self).unwrap_or(&self.receiver_bits_per_second)
     }
+}
+
+/// Threads of one name, and the cores that they could run on.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+pub struct ThreadsOn {
+    /// Their process, as it is watched.
+    pub process: String,
+    /// Their name.
+    pub thread: String,
+    /// The cores, as the kernel lists them (`0-2,5`).
+    pub cores: String,
 }
 
 /// A guest beside the one under test.

@@ -12,7 +12,7 @@ use vioperf_netlink::{AccessFamily, AccessList, Mac, NamespaceRef, NetlinkError,
 
 use crate::lab_spec::{GuestPart, GuestSpec, LabSpec};
 use crate::namespace::{self, Place, Process, ProcessCommand, SpawnError};
-use crate::placement::{self, PlacementError};
+use crate::placement::{Cores, PlacementError, Thread};
 use crate::qemu::guest::Plug;
 use crate::qemu::{
     BootImage, Booted, Guest, GuestError, GuestSource, Hypervisor, NicSpec, Shape, guest, snapshot,
@@ -47,8 +47,9 @@ pub struct Lab {
     socket: Socket,
     mtu: u32,
     interface: Option<String>,
-    placement: Option<CorePlacement>,
     guests: u32,
+    /// The last to go: whoever is alone on cores has ended by then.
+    cores: Option<Cores>,
 }
 
 /// A process in a network namespace of its own, connected to the switch.
@@ -150,9 +151,8 @@ impl Lab {
         let mut site = Site { sandbox, socket: &mut socket, mtu, interface };
         let far = far_switch.as_deref_mut();
         match Self::assemble(spec, &mut *switch, far, &mut site) {
-            Ok(Ends { peer, second, host_end, observer }) => {
+            Ok(Ends { peer, second, host_end, observer, cores }) => {
                 let LabSpec { switch: kind, near, mtu, .. } = *spec;
-                let placement = spec.placement.clone();
                 let guests = 0;
                 Ok(Self {
                     peer,
@@ -167,8 +167,8 @@ impl Lab {
                     socket,
                     mtu,
                     interface: spec.interface.clone(),
-                    placement,
                     guests,
+                    cores,
                 })
             }
             Err(error) => {
@@ -215,15 +215,18 @@ impl Lab {
             FarEnd::Host => Some(host_end(spec, site)?),
             FarEnd::Remote | FarEnd::Guest => None,
         };
-        if let Some(CorePlacement { near, others }) = &spec.placement {
-            let far = host_end.iter().map(|end| (&end.process, others));
-            for (process, cores) in
-                [(&peer.process, others), (&second.process, near)].into_iter().chain(far)
+        let cores = Cores::take(site.sandbox, spec.placement.as_ref())?;
+        if let Some(cores) = &cores {
+            let far = host_end.iter().map(|end| (&end.process, Thread::Node));
+            for (process, what) in
+                [(&peer.process, Thread::Node), (&second.process, Thread::NearNode)]
+                    .into_iter()
+                    .chain(far)
             {
-                placement::place_process(process.name(), process.pid(), cores)?;
+                cores.place_process(process.name(), process.pid(), what)?;
             }
             for (name, pid) in switch.processes() {
-                placement::place_process(&name, pid, others)?;
+                cores.place_process(&name, pid, Thread::Other)?;
             }
         }
         if let Some(rate) = spec.rate {
@@ -234,7 +237,7 @@ impl Lab {
         // It sees the ports where they are.
         let place = switch::place(spec.switch, spec.interface.as_deref());
         let (process, channel) = namespace::spawn(site.sandbox, "observer", &spec.observer, place)?;
-        Ok(Ends { peer, second, host_end, observer: Observer { process, channel } })
+        Ok(Ends { peer, second, host_end, observer: Observer { process, channel }, cores })
     }
 
     /// Boots a guest without a NIC. Talk to its agent ([`Booted::answer_within`]), then keep it
@@ -292,15 +295,14 @@ impl Lab {
             ways.push(segment.verify(&mut site, wire)?);
         }
         guest.set_path(ways.join(" and "));
-        if let Some(placement) = &self.placement {
+        if let Some(cores) = &self.cores {
             if spec.part == GuestPart::UnderTest {
-                let virtual_cpus = guest.virtual_cpu_threads()?;
-                placement::place_guest(guest.qemu_pid(), &virtual_cpus, placement)?;
+                cores.place_guest(guest.qemu_pid(), &guest.virtual_cpu_threads()?)?;
             } else {
-                placement::place_process("qemu", guest.qemu_pid(), &placement.others)?;
+                cores.place_process("qemu", guest.qemu_pid(), Thread::Other)?;
             }
             for (name, pid) in self.switch.processes().into_iter().chain(guest.processes()) {
-                placement::place_process(&name, pid, &placement.others)?;
+                cores.place_process(&name, pid, Thread::Other)?;
             }
         }
         Ok(guest)
@@ -365,7 +367,7 @@ impl Lab {
     /// Which cores its threads are held to, if they are.
     #[must_use]
     pub fn placement(&self) -> Option<&CorePlacement> {
-        self.placement.as_ref()
+        self.cores.as_ref().map(Cores::placement)
     }
 
     /// MTU of the switch, in bytes.
@@ -397,6 +399,7 @@ struct Ends {
     second: Endpoint,
     host_end: Option<HostEnd>,
     observer: Observer,
+    cores: Option<Cores>,
 }
 
 /// The switch on that side of a guest that forwards, where there is one.

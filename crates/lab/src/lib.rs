@@ -18,6 +18,7 @@ mod lab_spec;
 pub mod libvirt;
 pub mod namespace;
 pub mod packet_filter;
+pub mod partition;
 pub mod placement;
 pub mod preflight;
 mod private_files;

@@ -13,6 +13,9 @@ use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
 use vioperf_model::record::CorePlacement;
 
+use crate::partition::{Partition, PartitionError};
+use crate::sandbox::Sandbox;
+
 /// Threads that begin while others are placed are found by another pass; more than a few have no end.
 const MOST_PASSES: u32 = 16;
 
@@ -42,6 +45,9 @@ pub enum PlacementError {
         /// The kernel's word.
         source: Errno,
     },
+    /// The cores are not to be had alone.
+    #[error(transparent)]
+    Partition(#[from] PartitionError),
     /// New threads appear faster than they are placed.
     #[error("the threads of {process} do not come to rest: set testbed.placement to \"free\"")]
     Restless {
@@ -86,11 +92,135 @@ pub fn apart(cores: &[u16], virtual_cpus: u16) -> CorePlacement {
     let wanted = usize::from(virtual_cpus).clamp(1, most);
     let (near, others) = cores.split_at(wanted.min(cores.len()));
     let others = if others.is_empty() { near } else { others };
-    CorePlacement { near: near.to_vec(), others: others.to_vec() }
+    CorePlacement { near: near.to_vec(), others: others.to_vec(), ..CorePlacement::default() }
+}
+
+/// The most cores that a lab takes away from the host beside those of virtual CPUs.
+const MOST_TAKEN: usize = 2;
+
+/// How many cores are needed for virtual CPUs that are alone on theirs: one more for the rest of the lab, and
+/// one that everything else keeps.
+#[must_use]
+pub fn needed_for_exclusive(virtual_cpus: u16) -> usize {
+    usize::from(virtual_cpus.max(1)) + 2
+}
+
+/// The same as [`apart`], but the first core is left to everything else on the machine, and only the next few
+/// are taken: nobody else will be on them. Nothing where there are too few ([`needed_for_exclusive`]).
+#[must_use]
+pub fn exclusive(cores: &[u16], virtual_cpus: u16) -> Option<CorePlacement> {
+    let near = usize::from(virtual_cpus.max(1));
+    let taken = cores.get(1..).filter(|_| cores.len() >= needed_for_exclusive(virtual_cpus))?;
+    let taken = &taken[..taken.len().min(near + MOST_TAKEN)];
+    Some(CorePlacement { exclusive: true, ..apart(taken, virtual_cpus) })
+}
+
+/// What a thread of a lab is there for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Thread {
+    /// A baseline's near end: it stands where a guest's virtual CPUs would.
+    NearNode,
+    /// Another end's load.
+    Node,
+    /// A worker of vhost.
+    Vhost,
+    /// An I/O thread of QEMU.
+    Io,
+    /// Anything else: QEMU's main loop, another guest, a switch's process.
+    Other,
+}
+
+impl Thread {
+    /// By the names that QEMU (`-name debug-threads=on`) and the kernel give.
+    fn of_qemu(name: &str) -> Self {
+        match name {
+            name if name.starts_with("vhost-") => Self::Vhost,
+            name if name.starts_with("IO ") => Self::Io,
+            _ => Self::Other,
+        }
+    }
+
+    /// Its cores.
+    fn cores(self, placement: &CorePlacement) -> &[u16] {
+        let own = match self {
+            Self::NearNode => &placement.near,
+            Self::Node => &placement.nodes,
+            Self::Vhost => &placement.vhost,
+            Self::Io => &placement.io,
+            Self::Other => &placement.others,
+        };
+        if own.is_empty() { &placement.others } else { own }
+    }
+}
+
+/// The cores of a lab, from which it is placed.
+#[derive(Debug)]
+pub(crate) struct Cores {
+    placement: CorePlacement,
+    /// Where they are its own.
+    partition: Option<Partition>,
+}
+
+impl Cores {
+    /// Takes them from everybody else, where that is wanted.
+    pub fn take(
+        sandbox: &Sandbox,
+        placement: Option<&CorePlacement>,
+    ) -> Result<Option<Self>, PlacementError> {
+        let Some(placement) = placement.cloned() else { return Ok(None) };
+        let partition = match placement.exclusive {
+            true => Some(sandbox.partition(&placement.all())?),
+            false => None,
+        };
+        Ok(Some(Self { placement, partition }))
+    }
+
+    /// Which they are.
+    pub fn placement(&self) -> &CorePlacement {
+        &self.placement
+    }
+
+    /// Holds every thread of a process to the cores of what it is there for.
+    pub fn place_process(
+        &self,
+        process: &str,
+        pid: Pid,
+        what: Thread,
+    ) -> Result<(), PlacementError> {
+        self.admit(pid)?;
+        place_process(process, pid, what.cores(&self.placement))
+    }
+
+    /// Holds a guest to its placement: each virtual CPU's thread to a core of its own, vhost's workers and I/O threads
+    /// to theirs, and everything else of QEMU to the others.
+    pub fn place_guest(&self, qemu: Pid, virtual_cpus: &[Pid]) -> Result<(), PlacementError> {
+        const QEMU: &str = "QEMU";
+        self.place_process(QEMU, qemu, Thread::Other)?;
+        for thread in threads(QEMU, qemu)? {
+            let name = fs::read_to_string(format!("/proc/{qemu}/task/{thread}/comm"));
+            let what = Thread::of_qemu(name.unwrap_or_default().trim_end());
+            let cores = what.cores(&self.placement);
+            place_thread(QEMU, thread, &set_of(QEMU, cores)?, cores)?;
+        }
+        // An emulation without a thread for each virtual CPU names the same thread for all of them.
+        let mut of_thread: BTreeMap<Pid, Vec<u16>> = BTreeMap::new();
+        for (thread, core) in virtual_cpus.iter().zip(self.placement.near.iter().cycle()) {
+            of_thread.entry(*thread).or_default().push(*core);
+        }
+        for (thread, cores) in of_thread {
+            place_thread(QEMU, thread, &set_of(QEMU, &cores)?, &cores)?;
+        }
+        Ok(())
+    }
+
+    /// Only then it may use the cores at all; what it may use else is reset.
+    fn admit(&self, pid: Pid) -> Result<(), PlacementError> {
+        self.partition.as_ref().map_or(Ok(()), |partition| Ok(partition.admit(pid)?))
+    }
 }
 
 /// Holds every thread of a process to `cores`, those that it will have as well.
-pub(crate) fn place_process(process: &str, pid: Pid, cores: &[u16]) -> Result<(), PlacementError> {
+fn place_process(process: &str, pid: Pid, cores: &[u16]) -> Result<(), PlacementError> {
     let wanted = set_of(process, cores)?;
     for _ in 0..MOST_PASSES {
         let mut placed = 0;
@@ -102,26 +232,6 @@ pub(crate) fn place_process(process: &str, pid: Pid, cores: &[u16]) -> Result<()
         }
     }
     Err(PlacementError::Restless { process: process.to_owned() })
-}
-
-/// Holds a guest to its placement: each virtual CPU's thread to a core of its own, and everything else of
-/// QEMU to the others.
-pub(crate) fn place_guest(
-    qemu: Pid,
-    virtual_cpus: &[Pid],
-    placement: &CorePlacement,
-) -> Result<(), PlacementError> {
-    const QEMU: &str = "QEMU";
-    place_process(QEMU, qemu, &placement.others)?;
-    // An emulation without a thread for each virtual CPU names the same thread for all of them.
-    let mut of_thread: BTreeMap<Pid, Vec<u16>> = BTreeMap::new();
-    for (thread, core) in virtual_cpus.iter().zip(placement.near.iter().cycle()) {
-        of_thread.entry(*thread).or_default().push(*core);
-    }
-    for (thread, cores) in of_thread {
-        place_thread(QEMU, thread, &set_of(QEMU, &cores)?, &cores)?;
-    }
-    Ok(())
 }
 
 fn threads(process: &str, pid: Pid) -> Result<Vec<Pid>, PlacementError> {
@@ -193,6 +303,33 @@ mod tests {
         }
         let nowhere = apart(&[], 1);
         assert!(nowhere.near.is_empty() && nowhere.others.is_empty());
+    }
+
+    #[test]
+    fn exclusive_cores_leave_the_first_to_everything_else_and_most_of_a_large_machine() {
+        let cores = |count: u16| (0..count).collect::<Vec<u16>>();
+        assert_eq!(exclusive(&cores(2), 1), None);
+        assert_eq!(exclusive(&cores(3), 2), None);
+        for (count, virtual_cpus, near, others) in
+            [(3, 1, vec![1], vec![2]), (4, 2, vec![1, 2], vec![3]), (64, 2, vec![1, 2], vec![3, 4])]
+        {
+            let placed = exclusive(&cores(count), virtual_cpus).unwrap();
+            assert_eq!((placed.near, placed.others), (near, others), "{count} {virtual_cpus}");
+            assert!(placed.exclusive);
+        }
+    }
+
+    #[test]
+    fn threads_are_told_apart_by_their_names_and_have_cores_of_their_own_where_given() {
+        let plain = apart(&[0, 1], 1);
+        assert_eq!(Thread::of_qemu("vhost-4711").cores(&plain), [1]);
+        let given = CorePlacement { vhost: vec![2], io: vec![3], nodes: vec![4, 5], ..plain };
+        assert_eq!(Thread::of_qemu("vhost-4711").cores(&given), [2]);
+        assert_eq!(Thread::of_qemu("IO iothread0").cores(&given), [3]);
+        assert_eq!(Thread::of_qemu("CPU 0/KVM").cores(&given), [1]);
+        assert_eq!(Thread::Node.cores(&given), [4, 5]);
+        assert_eq!(Thread::NearNode.cores(&given), [0]);
+        assert_eq!(given.all(), [0, 1, 2, 3, 4, 5]);
     }
 
     #[test]

@@ -4,6 +4,7 @@
 use std::path::Path;
 
 use crate::host_ports::{self, HostPortsError};
+use crate::partition::{self, PartitionError};
 use crate::sriov::{self, SriovError};
 
 /// Why something could not be put back.
@@ -15,6 +16,9 @@ pub enum PutBackError {
     /// A bridge.
     #[error(transparent)]
     HostPorts(#[from] HostPortsError),
+    /// Cores.
+    #[error(transparent)]
+    Partition(#[from] PartitionError),
 }
 
 /// Puts everything back: what that was, in words, and what failed. The entry of what failed stays in the journal.
@@ -37,7 +41,17 @@ pub fn what_is_left(journal: &Path) -> Vec<Result<String, PutBackError>> {
         };
         bridges.into_iter().map(said).collect()
     });
+    let cores = partition::put_back_what_is_left(journal).map(|groups| {
+        let said = |group: partition::GroupsBefore| {
+            format!(
+                "the cores {:?} were left to nobody by a run that was killed: they are everybody's again",
+                group.cores
+            )
+        };
+        groups.into_iter().map(said).collect()
+    });
     let mut all = told(cards);
+    all.extend(told(cores));
     all.extend(told(bridges));
     all
 }

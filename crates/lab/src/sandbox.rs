@@ -28,6 +28,7 @@ use vioperf_netlink::{NetlinkError, Socket};
 
 use crate::host::Host;
 use crate::host_ports::{BridgeKind, HostPorts, HostPortsError};
+use crate::partition::{Partition, PartitionError};
 #[cfg(doc)]
 use crate::put_back;
 use crate::sriov::{Card, SriovError};
@@ -213,6 +214,11 @@ impl Sandbox {
     /// The host outside.
     pub(crate) fn host(&self) -> &Host {
         &self.host
+    }
+
+    /// Cores that nobody else is on, until that goes.
+    pub(crate) fn partition(&self, cores: &[u16]) -> Result<Partition, PartitionError> {
+        Partition::take(&self.host, &self.journal, cores)
     }
 
     /// Lets signals come, also those that were sent since the split, now that there are handlers.

@@ -412,13 +412,50 @@ pub struct OtherGuest {
 }
 
 /// Which of the host's cores the threads of a lab were held to.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub struct CorePlacement {
     /// The guest's virtual CPUs, each a core as long as there are any; of a baseline the second
     /// namespace.
     pub near: Vec<u16>,
-    /// The peer, and of QEMU and vhost all that is no virtual CPU.
+    /// The peer, and of QEMU and vhost all that is no virtual CPU, but for what has cores of its own below.
     pub others: Vec<u16>,
+    /// Workers of vhost, where they have cores of their own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub vhost: Vec<u16>,
+    /// I/O threads of QEMU, likewise.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub io: Vec<u16>,
+    /// The node of the far end on the host, likewise.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub nodes: Vec<u16>,
+    /// Whether nobody else was on any of these: a partition of cgroup v2's cpuset.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub exclusive: bool,
+}
+
+impl CorePlacement {
+    /// A list of cores as the kernel writes it (`0-2,5`).
+    ///
+    /// # Errors
+    /// When it is none.
+    pub fn parse_list(list: &str) -> Result<Vec<u16>, std::num::ParseIntError> {
+        let mut cores = Vec::new();
+        for part in list.trim().split(',').filter(|part| !part.is_empty()) {
+            let (from, until) = part.split_once('-').unwrap_or((part, part));
+            cores.extend(from.trim().parse::<u16>()?..=until.trim().parse()?);
+        }
+        Ok(cores)
+    }
+
+    /// Every core of it, in order.
+    pub fn all(&self) -> Vec<u16> {
+        let mut all = [&self.near, &self.others, &self.vhost, &self.io, &self.nodes]
+            .map(Clone::clone)
+            .concat();
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
 }
 
 /// How a guest came about.

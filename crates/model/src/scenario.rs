@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::interface_settings::InterfaceSettings;
 use crate::libvirt::LibvirtDomain;
-use crate::units::{BitRate, Ratio, TimeSpan};
+use crate::units::{BitRate, CoreLoad, Ratio, TimeSpan};
 use crate::workload::Workload;
 
 pub use changes::Changes;
@@ -80,6 +80,9 @@ pub struct Testbed {
     /// Which cores the lab's threads run on.
     #[serde(skip_serializing_if = "is_default")]
     pub placement: Placement,
+    /// Cores for some of these threads by themselves; not where the scheduler is free.
+    #[serde(skip_serializing_if = "is_default")]
+    pub cores: ThreadCores,
     /// Which Internet protocol carries the load.
     pub ip: IpVersion,
     /// How the peer's end of its link is set up, and that of the second namespace.
@@ -98,9 +101,9 @@ pub struct Testbed {
     /// What else runs beside the guest under test.
     #[serde(skip_serializing_if = "is_default")]
     pub neighbour: Neighbour,
-    /// Part of a core that the host burns during every trial beside what the test takes.
+    /// Work of the host during every trial beside what the test takes, 100 % being one core: as many threads as it takes.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub host_load: Option<Ratio>,
+    pub host_load: Option<CoreLoad>,
     /// The machine at the other end, where `vioperf serve` runs (`vioperf test` writes it): then there
     /// is no lab, and switch and guest are without meaning. The far end is what directions call the
     /// guest.
@@ -119,6 +122,7 @@ impl Default for Testbed {
             mtu: 1500,
             rate: None,
             placement: Placement::default(),
+            cores: ThreadCores::default(),
             ip: IpVersion::Ipv4,
             peer: InterfaceSettings::default(),
             far_end: FarEnd::default(),
@@ -141,6 +145,8 @@ pub enum Placement {
     Free,
     /// vioperf: each virtual CPU has a core of its own, the peer and what else QEMU does the others.
     Apart,
+    /// The same, on cores that nobody else on the machine is on: a partition of cgroup v2's cpuset.
+    Exclusive,
 }
 
 impl fmt::Display for Placement {
@@ -148,7 +154,42 @@ impl fmt::Display for Placement {
         f.pad(match self {
             Self::Free => "free",
             Self::Apart => "apart",
+            Self::Exclusive => "exclusive",
         })
+    }
+}
+
+/// Cores for threads of a lab by themselves. What is absent runs where everything else that is no virtual CPU does.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ThreadCores {
+    /// The guest's virtual CPUs, one after the other.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub vcpus: Vec<u16>,
+    /// Workers of vhost.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub vhost: Vec<u16>,
+    /// I/O threads of QEMU.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub io: Vec<u16>,
+    /// The far end's node, where that is on the host.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub nodes: Vec<u16>,
+    /// Everything else.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub others: Vec<u16>,
+}
+
+impl ThreadCores {
+    /// Each of them, by its key.
+    pub fn by_key(&self) -> [(&'static str, &[u16]); 5] {
+        [
+            ("vcpus", &self.vcpus),
+            ("vhost", &self.vhost),
+            ("io", &self.io),
+            ("nodes", &self.nodes),
+            ("others", &self.others),
+        ]
     }
 }
 

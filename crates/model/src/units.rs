@@ -319,6 +319,59 @@ impl fmt::Display for Ratio {
 
 quantity_serde!(Ratio, "a part of a whole, such as \"0.5 %\", \"20 ppm\"");
 
+/// Work of so many cores, written `"250 %"`: 100 % is one core. Kept as [`Ratio`] is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CoreLoad(u64);
+
+const CORES: Notation = Notation {
+    what: "a load of cores",
+    examples: "\"30 %\", or \"250 %\" for two and a half",
+    units: &[("%", 1e7), ("percent", 1e7)],
+    maximum: 64e9,
+};
+
+impl CoreLoad {
+    /// So many parts of a million of one core.
+    pub const fn from_ppm(ppm: u64) -> Self {
+        Self(ppm * 1_000)
+    }
+
+    /// How many threads it takes: no thread uses more than one core.
+    pub fn threads(self) -> u16 {
+        u16::try_from(self.0.div_ceil(WHOLE)).unwrap_or(u16::MAX).max(1)
+    }
+
+    /// What each of these threads burns of a core.
+    pub fn of_each(self) -> Ratio {
+        Ratio(self.0 / u64::from(self.threads()))
+    }
+}
+
+impl From<Ratio> for CoreLoad {
+    fn from(part: Ratio) -> Self {
+        Self(part.0)
+    }
+}
+
+/// One whole, in the parts that ratios are kept in.
+const WHOLE: u64 = 1_000_000_000;
+
+impl FromStr for CoreLoad {
+    type Err = UnitError;
+
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        CORES.parse(text).map(Self)
+    }
+}
+
+impl fmt::Display for CoreLoad {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Ratio(self.0).fmt(f)
+    }
+}
+
+quantity_serde!(CoreLoad, "a load of cores, such as \"30 %\" or \"250 %\"; 100 % is one core");
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -338,6 +391,19 @@ mod tests {
             ["100 %", "0 %", "20 ppm"].map(|t| t.parse::<Ratio>().unwrap().to_string()),
             ["100 %", "0 %", "0.002 %"]
         );
+    }
+
+    #[test]
+    fn more_than_one_core_takes_as_many_threads() {
+        for (text, threads, each) in
+            [("30 %", 1, "30 %"), ("100 %", 1, "100 %"), ("250 %", 3, "83.3333333 %")]
+        {
+            let load: CoreLoad = text.parse().unwrap();
+            assert_eq!((load.threads(), load.of_each().to_string()), (threads, each.to_owned()));
+            assert_eq!(load.to_string(), text);
+        }
+        assert!("6500 %".parse::<CoreLoad>().is_err());
+        assert_eq!(CoreLoad::from(Ratio::from_ppm(5_000)).threads(), 1);
     }
 
     #[test]

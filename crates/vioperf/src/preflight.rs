@@ -43,10 +43,10 @@ pub fn check(mut scenario: Scenario) -> Result<Ready, Failure> {
     let mut left_out = Vec::new();
     let mut ingredients = Vec::new();
     if scenario.factors.nic.is_empty() {
-        let problems = leave_out_switches(&mut scenario, Purpose::Baselines, &mut left_out);
+        let mut problems = leave_out_switches(&mut scenario, Purpose::Baselines, &mut left_out);
         let cells = Plan::new(&scenario, 0).cells;
-        let Lacking { cells: without, reasons } = Lacking::among(&cells, &[], Path::new("/"));
-        let mut problems = problems;
+        let Lacking { cells: without, reasons } =
+            Lacking::among(&cells, &scenario.guest, &[], Path::new("/"));
         if cells.iter().all(|cell| without.contains(&cell.id)) {
             problems.extend(reasons.iter().map(|out| format!("{}: {}", out.what, out.reason)));
         }
@@ -95,7 +95,8 @@ pub fn check(mut scenario: Scenario) -> Result<Ready, Failure> {
     let unmade: Vec<(Guest, String)> =
         unmade.into_iter().map(|(guest, found)| (guest, found.join("; "))).collect();
     let cells = Plan::new(&scenario, 0).cells;
-    let Lacking { cells: without, reasons } = Lacking::among(&cells, &unmade, Path::new("/"));
+    let Lacking { cells: without, reasons } =
+        Lacking::among(&cells, &scenario.guest, &unmade, Path::new("/"));
     if cells.iter().all(|cell| cell.nic.is_none() || without.contains(&cell.id)) {
         let lacks = reasons.iter().map(|out| format!("{}: {}", out.what, out.reason));
         problems.extend(lacks.collect::<Vec<_>>());
@@ -217,6 +218,8 @@ fn ingredients_of(
         let wanted = || guest.device_options.keys().map(String::as_str);
         let lacking = models.iter().filter_map(|&m| qemu.require_properties(m, wanted()).err());
         problems.extend(lacking.map(|error| error.to_string()));
+        let unknown = guest.cpu.as_ref().and_then(|cpu| qemu.require_cpu(cpu).err());
+        problems.extend(unknown.map(|error| error.to_string()));
     }
     if let Ok(kernel) = &kernel {
         problems.extend(guest_kernel::lacks_to_forward(kernel).filter(|_| forwards));

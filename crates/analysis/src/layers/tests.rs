@@ -18,6 +18,7 @@ fn thread(tid: i32, voluntary: u64) -> ThreadSwitches {
         name: "worker".into(),
         voluntary,
         nonvoluntary: 1,
+        cores: None,
     }
 }
 

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::Signal;
 use vioperf_model::nic::NicModel;
+use vioperf_model::suggest::nearest;
 
 use crate::namespace::end;
 
@@ -108,6 +109,18 @@ pub enum QemuError {
         /// What the model is.
         about: &'static str,
     },
+    /// It knows no such CPU model.
+    #[error(
+        "QEMU {version} knows no CPU model `{cpu}` (guest.cpu){meant}: `qemu-system-x86_64 -cpu help` lists those it knows"
+    )]
+    NoCpu {
+        /// The version.
+        version: QemuVersion,
+        /// The model.
+        cpu: String,
+        /// What was perhaps meant, in words.
+        meant: String,
+    },
     /// The device has no such property.
     #[error(
         "QEMU {version}'s device `{device}` has no property `{property}` (guest.device_options): `-device {device},help` lists those it has"
@@ -193,6 +206,24 @@ impl Qemu {
             }
         }
         Ok(())
+    }
+
+    /// Asks for a CPU model with its flags and properties, as `-cpu` takes them (`Skylake-Server,-avx512f`).
+    ///
+    /// # Errors
+    /// [`QemuError::NoCpu`], with the model that was perhaps meant; else why QEMU does not answer.
+    pub fn require_cpu(&self, wanted: &str) -> Result<(), QemuError> {
+        let listing = ask(&self.path, &["-cpu", "help"])?;
+        let known = cpus_of(&listing);
+        let model = wanted.split(',').next().unwrap_or_default();
+        // One that lists none in a way that is known will say by itself.
+        if known.is_empty() || known.contains(model) {
+            return Ok(());
+        }
+        let meant = nearest(model, known.iter().map(String::as_str))
+            .map(|meant| format!(", did you mean `{meant}`?"))
+            .unwrap_or_default();
+        Err(QemuError::NoCpu { version: self.version, cpu: model.to_owned(), meant })
     }
 
     /// A QEMU that was built without that device.
@@ -296,6 +327,15 @@ fn devices_of(listing: &str) -> BTreeSet<String> {
         .collect()
 }
 
+/// Reads lines like `  Broadwell-v1          Intel Core Processor (Broadwell)`, before version 9 with `x86 ` in front, up
+/// to the list of flags.
+fn cpus_of(listing: &str) -> BTreeSet<String> {
+    let models = listing.lines().take_while(|line| !line.starts_with("Recognized CPUID flags"));
+    let indented =
+        models.filter_map(|line| line.strip_prefix("  ").or_else(|| line.strip_prefix("x86 ")));
+    indented.filter_map(|line| line.split_ascii_whitespace().next()).map(str::to_owned).collect()
+}
+
 /// Whether a backend is among those of `-netdev help`, one a line after a heading.
 fn lists_netdev(listing: &str, name: &str) -> bool {
     let mut lines = listing.lines().map(str::trim);
@@ -319,6 +359,17 @@ mod tests {
         let known = properties_of(listing);
         assert_eq!(known.len(), 3);
         assert!(known.contains("mrg_rxbuf") && known.contains("mac"), "{known:?}");
+    }
+
+    #[test]
+    fn cpu_models_are_read_of_old_and_new_listings() {
+        let new = "Available CPUs:\n  486-v1                \n  Broadwell-v1          Intel Core Processor\n  max     x\n\n\
+            Recognized CPUID flags:\n  3dnow avx\n";
+        let known = cpus_of(new);
+        assert_eq!(known.len(), 3);
+        assert!(known.contains("max") && !known.contains("3dnow"), "{known:?}");
+        let old = "Available CPUs:\nx86 486                   (alias)\nx86 host         KVM\n\nRecognized CPUID flags:\n";
+        assert!(cpus_of(old).contains("host") && cpus_of("no such option").is_empty());
     }
 
     #[test]

@@ -223,7 +223,7 @@ pub struct HardwareCounters {
 }
 
 /// Context switches of one thread: `/proc/PID/task/TID/status` (proc_pid_status(5)).
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ThreadSwitches {
     /// The watched process it belongs to, by the label that was asked for.
     pub process: String,
@@ -235,4 +235,7 @@ pub struct ThreadSwitches {
     pub voluntary: u64,
     /// It was made to leave its core.
     pub nonvoluntary: u64,
+    /// The cores that it may run on, as the kernel lists them (`0-2,5`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cores: Option<String>,
 }

@@ -6,7 +6,7 @@ use super::{Contradiction, IpVersion, Placement, Scenario, Testbed};
 use crate::plan;
 use crate::section::{self, SectionName};
 use crate::switch::OfHost;
-use crate::units::Ratio;
+use crate::units::CoreLoad;
 use crate::workload::{Workload, WorkloadKind};
 
 const UDP_HEADER_BYTES: u32 = 8;
@@ -15,9 +15,9 @@ const UDP_HEADER_BYTES: u32 = 8;
 /// beyond what one core moves.
 const LINK_RATES: RangeInclusive<u64> = 64_000..=400_000_000_000;
 
-/// What one thread can burn, and what is seen among everything else.
-pub(super) const LOADS: RangeInclusive<Ratio> =
-    Ratio::from_ppm(10_000)..=Ratio::from_ppm(1_000_000);
+/// What threads can burn, and what is seen among everything else.
+pub(super) const LOADS: RangeInclusive<CoreLoad> =
+    CoreLoad::from_ppm(10_000)..=CoreLoad::from_ppm(64_000_000);
 
 /// More are more than anybody measures, and would take long to say so.
 const MOST_CELLS: usize = 4096;
@@ -148,6 +148,14 @@ impl Scenario {
             "between two machines vioperf places nothing: give sender_cpus and receiver_cpus"
                 .into(),
         );
+        let is_free = plan::testbeds(self).iter().any(|own| {
+            own.placement == Placement::Free && own.cores != super::ThreadCores::default()
+        });
+        check(
+            is_free,
+            "testbed.cores",
+            "nothing is placed while the scheduler is free: give testbed.placement = \"apart\" or \"exclusive\"".into(),
+        );
     }
 
     /// Levels are held to the same limits as the keys themselves, each combination for itself: what one
@@ -234,7 +242,7 @@ impl Testbed {
         check(
             self.host_load.is_some_and(|load| !LOADS.contains(&load)),
             "testbed.host_load",
-            "a part of one core, from 1 % to 100 %".into(),
+            "from 1 % to 6400 %, 100 % being one core".into(),
         );
         check(
             self.rate.is_some_and(|rate| !LINK_RATES.contains(&rate.as_bits_per_second())),

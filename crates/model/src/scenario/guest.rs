@@ -10,7 +10,7 @@ use super::checks::LOADS;
 use super::variants::is_default;
 use super::{Contradiction, HugePages, MachineType};
 use crate::interface_settings::{Coalesce, InterfaceSettings, Rings, Steering};
-use crate::units::{ByteSize, Ratio, TimeSpan};
+use crate::units::{ByteSize, CoreLoad, TimeSpan};
 
 /// The guest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -78,7 +78,7 @@ pub struct Guest {
     pub huge_pages: HugePages,
     /// Part of a virtual CPU that the guest burns during every trial beside what the test takes.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub load: Option<Ratio>,
+    pub load: Option<CoreLoad>,
     /// What executes the guest's instructions.
     pub accel: Accel,
     /// How long a guest serves.
@@ -251,7 +251,7 @@ impl Guest {
         check(
             self.load.is_some_and(|load| !LOADS.contains(&load)),
             "guest.load",
-            "a part of one virtual CPU, from 1 % to 100 %".into(),
+            "from 1 % to 6400 %, 100 % being one virtual CPU".into(),
         );
         let is_cpu = |c: char| c.is_ascii_alphanumeric() || "-_.,+=".contains(c);
         check(

@@ -1,7 +1,7 @@
 //! Whether what a cell has between its ends and beside them did what it is there for, by the trial's own
 //! counters.
 
-use vioperf_model::record::{Party, Place};
+use vioperf_model::record::{CorePlacement, Party, Place};
 use vioperf_model::sample::AccessListCounters;
 use vioperf_model::scenario::{Neighbour, Topology};
 
@@ -31,6 +31,29 @@ pub fn fault_in(topology: Topology, parties: &[Party]) -> Option<String> {
     None
 }
 
+/// Why the trial must not count for where QEMU's threads could run, as the kernel told when it was over.
+pub fn misplaced(placement: Option<&CorePlacement>, parties: &[Party]) -> Option<String> {
+    let placement = placement?;
+    let host = parties.iter().find(|party| party.place == Place::Host)?;
+    let threads = host.report.layers.last()?.switches.as_ref()?;
+    let all = placement.all();
+    let own = Place::Guest.qemu_label();
+    threads.iter().filter(|thread| thread.process.starts_with("qemu")).find_map(|thread| {
+        let told = thread.cores.as_deref()?;
+        let is_vcpu = Some(thread.process.as_str()) == own && thread.name.starts_with("CPU ");
+        let wanted = if is_vcpu { &placement.near } else { &all };
+        let allowed = CorePlacement::parse_list(told).unwrap_or_default();
+        let is_held = !allowed.is_empty() && allowed.iter().all(|core| wanted.contains(core));
+        (!is_held).then(|| {
+            format!(
+                "the thread {} of {} may run on the cores {told} and was to be held to {wanted:?}: something else places \
+                 threads here, or set testbed.placement to \"free\"",
+                thread.name, thread.process
+            )
+        })
+    })
+}
+
 /// Packets that all rules let pass while the load ran.
 fn passed_rules(party: &Party) -> Option<u64> {
     let passed = |counters: &AccessListCounters| counters.passed;
@@ -49,7 +72,7 @@ fn burned(party: &Party) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use vioperf_model::record::{ClockRelation, Purpose};
-    use vioperf_model::sample::{LayerCounters, NodeReport, Sample};
+    use vioperf_model::sample::{LayerCounters, NodeReport, Sample, ThreadSwitches};
     use vioperf_model::wire::{NodeIdentity, Role};
 
     use super::*;
@@ -107,5 +130,38 @@ mod tests {
         assert!(fault_in(topology, &[]).is_some());
         let idle = Topology { neighbour: Neighbour::Idle, ..topology };
         assert!(fault_in(idle, &[party(Place::Neighbour, 0, 0)]).is_none());
+    }
+
+    #[test]
+    fn a_thread_that_may_run_elsewhere_is_told() {
+        let thread = |process: &str, name: &str, cores: &str| ThreadSwitches {
+            process: process.into(),
+            name: name.into(),
+            cores: Some(cores.into()),
+            ..ThreadSwitches::default()
+        };
+        let placement =
+            CorePlacement { near: vec![0], others: vec![1, 2], ..CorePlacement::default() };
+        let said = |threads: Vec<ThreadSwitches>| {
+            let mut host = party(Place::Host, 0, 0);
+            host.report.layers[1].switches = Some(threads);
+            misplaced(Some(&placement), &[host])
+        };
+        let good = || {
+            vec![
+                thread("qemu", "CPU 0/KVM", "0"),
+                thread("qemu", "qemu-system-x86", "1-2"),
+                thread("qemu-far", "CPU 0/KVM", "1-2"),
+                thread("peer", "vioperf", "7"),
+            ]
+        };
+        assert_eq!(said(good()), None);
+        for bad in [thread("qemu", "CPU 1/KVM", "1"), thread("qemu-far", "vhost-1", "0-3")] {
+            let reason = said([good(), vec![bad]].concat()).unwrap();
+            assert!(reason.contains("testbed.placement"), "{reason}");
+        }
+        let mut host = party(Place::Host, 0, 0);
+        host.report.layers[1].switches = Some(vec![thread("qemu", "CPU 0/KVM", "5")]);
+        assert_eq!(misplaced(None, &[host]), None);
     }
 }

@@ -11,7 +11,7 @@ use vioperf_model::nic::NicModel;
 use vioperf_model::plan::Cell;
 use vioperf_model::record::{CoreSpeed, GuestOrigin, GuestSetup, Place, SearchRecord};
 use vioperf_model::scenario::{Neighbour, Reuse};
-use vioperf_model::units::Ratio;
+use vioperf_model::units::{CoreLoad, Ratio};
 use vioperf_model::wire::WatchedProcess;
 use vioperf_model::workload::{Workload, WorkloadKind};
 
@@ -99,7 +99,9 @@ impl Stage for LabStage<'_> {
                     false => cell.testbed.topology(),
                 };
                 let not_in_force = || in_force::fault_in(topology, &parties);
-                let end = match trial::fault_in(&parties).or_else(not_in_force) {
+                let misplaced = || in_force::misplaced(standing.lab.placement(), &parties);
+                let fault = trial::fault_in(&parties).or_else(not_in_force).or_else(misplaced);
+                let end = match fault {
                     None => AttemptEnd::Completed,
                     Some(reason) => {
                         let console_tail = standing.console_tail();
@@ -215,7 +217,7 @@ impl LabStage<'_> {
         let (interrupt, watch) = (self.interrupt, self.watch);
         let is_emulated = self.supply.of(cell).is_some_and(|order| order.factory.is_emulated());
         let of_guest = cell.guest.as_ref().and_then(|guest| guest.load);
-        let burn = self.burn.or(of_guest);
+        let burn = self.burn.map(CoreLoad::from).or(of_guest);
         let host_burn = cell.testbed.host_load;
         let mut nodes = Nodes { burn, host_burn, watch, ..nodes(standing, cell, is_emulated) };
         if cell.workload.kind != WorkloadKind::RateSearch {

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use vioperf_lab::placement::{apart, usable_cores};
+use vioperf_lab::placement::{apart, exclusive, usable_cores};
 use vioperf_model::plan::{Cell, Plan};
 use vioperf_model::record::CorePlacement;
-use vioperf_model::scenario::{Guest, Placement, Scenario};
+use vioperf_model::scenario::{Guest, Placement, Scenario, ThreadCores};
 
 use super::hypervisor::shape_of;
 
@@ -20,8 +20,8 @@ pub struct Placements {
     made: Vec<(Wanted, CorePlacement)>,
 }
 
-/// What a placement follows from: who decides, and how many virtual CPUs there are.
-type Wanted = (Placement, u16);
+/// What a placement follows from: who decides, how many virtual CPUs there are, and what was given.
+type Wanted = (Placement, u16, ThreadCores);
 
 impl Placements {
     /// What the scenario wants, on the cores that this process may use.
@@ -31,9 +31,16 @@ impl Placements {
         for cell in &plan.cells {
             let wanted = placements.wanted(cell);
             let is_known = placements.made.iter().any(|(known, _)| *known == wanted);
-            if wanted.0 != Placement::Free && !is_known {
-                let cores = apart(&placements.cores, wanted.1);
-                placements.made.push((wanted, cores));
+            let made = match wanted.0 {
+                _ if is_known => None,
+                Placement::Free => None,
+                Placement::Apart => Some(apart(&placements.cores, wanted.1)),
+                // Where there are too few, preflight has left the cell out.
+                Placement::Exclusive => exclusive(&placements.cores, wanted.1),
+            };
+            if let Some(made) = made {
+                let made = with_given(made, &wanted.2);
+                placements.made.push((wanted, made));
             }
         }
         placements
@@ -41,7 +48,7 @@ impl Placements {
 
     fn wanted(&self, cell: &Cell) -> Wanted {
         let guest = cell.guest.as_ref().unwrap_or(&self.guest);
-        (cell.testbed.placement, shape_of(guest).vcpus)
+        (cell.testbed.placement, shape_of(guest).vcpus, cell.testbed.cores.clone())
     }
 
     /// The cores for a cell's lab.
@@ -57,5 +64,20 @@ impl Placements {
         let named =
             plan.cells.iter().filter_map(|cell| Some((cell.kind_name()?, self.of(cell)?.clone())));
         (first.cloned(), named.collect())
+    }
+}
+
+/// What the scenario gives takes the place of what was chosen.
+fn with_given(chosen: CorePlacement, given: &ThreadCores) -> CorePlacement {
+    let or = |given: &Vec<u16>, chosen: Vec<u16>| {
+        if given.is_empty() { chosen } else { given.clone() }
+    };
+    CorePlacement {
+        near: or(&given.vcpus, chosen.near),
+        others: or(&given.others, chosen.others),
+        vhost: given.vhost.clone(),
+        io: given.io.clone(),
+        nodes: given.nodes.clone(),
+        exclusive: chosen.exclusive,
     }
 }

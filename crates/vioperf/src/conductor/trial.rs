@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use vioperf_model::record::{ClockRelation, Leg, Party, Place, Purpose, Timeline};
 use vioperf_model::sample::{InterfaceFacts, NodeReport};
-use vioperf_model::units::{Ratio, TimeSpan};
+use vioperf_model::units::{CoreLoad, TimeSpan};
 use vioperf_model::wire::{MAX_BURNERS, Prepare, Role, Spread, WatchedProcess};
 use vioperf_model::workload::{Direction, Workload};
 
@@ -56,10 +56,10 @@ pub struct Nodes<'a> {
     pub beside: Vec<Beside<'a>>,
     /// The host's observer.
     pub host: &'a mut NodeLink,
-    /// Part of a core that the near end burns meanwhile.
-    pub burn: Option<Ratio>,
-    /// Part of a core that the host burns.
-    pub host_burn: Option<Ratio>,
+    /// Work of the near end meanwhile.
+    pub burn: Option<CoreLoad>,
+    /// Work of the host.
+    pub host_burn: Option<CoreLoad>,
     /// Processes whose threads the observer samples.
     pub processes: Vec<WatchedProcess>,
     /// The socket of the switch's database, where that is an Open vSwitch.
@@ -85,16 +85,16 @@ impl Beside<'_> {
         let link = &mut self.endpoint.link;
         let cores = u16::try_from(link.identity().cores).unwrap_or(MAX_BURNERS).min(MAX_BURNERS);
         let observes = part(Role::Observer, workload, interval, Vec::new());
-        let (burn, burn_threads) = match self.is_busy {
-            true => (Some(WHOLE_CORE), Some(cores)),
-            false => (None, None),
-        };
-        link.prepare(Prepare { burn, burn_threads, counts_hardware: true, ..observes }).map(drop)
+        let load = self.is_busy.then(|| CoreLoad::from_ppm(u64::from(cores) * 1_000_000));
+        link.prepare(Prepare { counts_hardware: true, ..burning(load, observes) }).map(drop)
     }
 }
 
-/// Every moment of a core.
-const WHOLE_CORE: Ratio = Ratio::from_ppm(1_000_000);
+/// A part with work beside it, in as many threads as that takes.
+fn burning(load: Option<CoreLoad>, part: Prepare) -> Prepare {
+    let burn_threads = load.map(|load| load.threads().min(MAX_BURNERS));
+    Prepare { burn: load.map(CoreLoad::of_each), burn_threads, ..part }
+}
 
 /// What a trial gave.
 #[derive(Debug)]
@@ -148,7 +148,8 @@ pub fn conduct_and_drain(
     let [at_far, at_near] = prepare(far, near, workload, interval)?;
     let observes = part(Role::Observer, workload, interval, nodes.processes.clone());
     let (open_vswitch, burn) = (nodes.open_vswitch.clone(), nodes.host_burn);
-    nodes.host.prepare(Prepare { open_vswitch, burn, counts_hardware: true, ..observes })?;
+    let observes = burning(burn, observes);
+    nodes.host.prepare(Prepare { open_vswitch, counts_hardware: true, ..observes })?;
     nodes.beside.iter_mut().try_for_each(|beside| beside.prepare(workload, interval))?;
 
     // Whoever receives what is measured begins first and ends last.
@@ -219,8 +220,8 @@ pub struct Side<'a> {
     pub link: &'a mut NodeLink,
     /// Its addresses on the path, the main one first.
     pub addresses: Vec<IpAddr>,
-    /// Part of a core that it burns meanwhile.
-    pub burn: Option<Ratio>,
+    /// Work that it does meanwhile.
+    pub burn: Option<CoreLoad>,
     /// Whether it counts what the processors of its machine do.
     pub counts_hardware: bool,
     /// As [`Endpoint::greets`].
@@ -277,9 +278,8 @@ pub fn prepare<'a>(
             };
             let in_part = |role, burn, counts_hardware| Prepare {
                 spread: spread.clone(),
-                burn,
                 counts_hardware,
-                ..part(role, load, sample_interval, vec![])
+                ..burning(burn, part(role, load, sample_interval, vec![]))
             };
             let receiving = Role::Receiver { bind: receiver.address() };
             let port = receiver.link.prepare(in_part(

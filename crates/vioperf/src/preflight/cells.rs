@@ -3,13 +3,17 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use vioperf_lab::partition;
+use vioperf_lab::placement::{needed_for_exclusive, usable_cores};
 use vioperf_lab::qemu::guest::{VHOST_DEVICE, takes_vhost};
 use vioperf_lab::qemu::memory_pages;
 use vioperf_lab::switch::{has_port, has_queues, has_tap, narrows, refuses, shares_memory};
 use vioperf_model::nic::Queues;
 use vioperf_model::plan::{Cell, CellId};
 use vioperf_model::record::LeftOut;
-use vioperf_model::scenario::{Chain, Guest, HugePages, Vhost};
+use vioperf_model::scenario::{Chain, Guest, HugePages, Placement, Vhost};
+
+use crate::conductor::hypervisor::shape_of;
 
 /// Cells that are left out, and why.
 #[derive(Debug, Default)]
@@ -22,11 +26,18 @@ pub struct Lacking {
 
 impl Lacking {
     /// Leaves out those of `cells` that this machine, or their NIC model, has not; `root` is `/` but in
-    /// tests. A guest of `unmade` cannot be made at all, for the reason beside it.
-    pub fn among(cells: &[Cell], unmade: &[(Guest, String)], root: &Path) -> Self {
+    /// tests. A guest of `unmade` cannot be made at all, for the reason beside it; baselines stand for `guest`.
+    pub fn among(cells: &[Cell], guest: &Guest, unmade: &[(Guest, String)], root: &Path) -> Self {
         let mut lacking = Self::default();
         for cell in cells {
             if let Some(left_out) = no_room(cell) {
+                lacking.cells.insert(cell.id.clone());
+                if !lacking.reasons.contains(&left_out) {
+                    lacking.reasons.push(left_out);
+                }
+                continue;
+            }
+            if let Some(left_out) = no_cores(cell, guest, root) {
                 lacking.cells.insert(cell.id.clone());
                 if !lacking.reasons.contains(&left_out) {
                     lacking.reasons.push(left_out);
@@ -67,6 +78,27 @@ fn no_room(cell: &Cell) -> Option<LeftOut> {
     }
     let lack = refuses(switch, interface, topology).filter(|_| is_lab)?;
     Some(LeftOut { what: format!("switch {switch} with {topology}"), reason: lack.to_string() })
+}
+
+/// What a cell's placement cannot have: cores that nobody else is on, or those that it names.
+fn no_cores(cell: &Cell, guest: &Guest, root: &Path) -> Option<LeftOut> {
+    let (placement, given) = (cell.testbed.placement, &cell.testbed.cores);
+    let usable = usable_cores(root);
+    let given_and_missing = given.by_key().into_iter().find_map(|(key, cores)| {
+        let missing = cores.iter().find(|core| !usable.contains(core))?;
+        Some(format!(
+            "testbed.cores.{key}: core {missing} may not be used here; these may: {}",
+            usable.iter().map(u16::to_string).collect::<Vec<_>>().join(", ")
+        ))
+    });
+    let lack = || {
+        let vcpus = shape_of(cell.guest.as_ref().unwrap_or(guest)).vcpus;
+        let lack = partition::lacks(&root.join("sys"), needed_for_exclusive(vcpus), usable.len())?;
+        Some(lack.to_string())
+    };
+    let reason = given_and_missing
+        .or_else(|| if placement == Placement::Exclusive { lack() } else { None })?;
+    Some(LeftOut { what: format!("placement {placement}"), reason })
 }
 
 /// What a cell lacks, in words.
@@ -123,6 +155,27 @@ mod tests {
     use super::*;
 
     #[test]
+    fn cores_that_cannot_be_had_are_told_and_other_levels_stay() {
+        let plan = |testbed: &str| {
+            let text = format!(
+                "name = \"s\"\nquestion = \"q\"\n[testbed]\n{testbed}\n[workload]\nkind = \"tcp-stream\"\n\
+                 [factors]\nnic = \"virtio\"\nplacement = [\"apart\", \"exclusive\"]\n"
+            );
+            let scenario = scenario_file::parse("s", &text, &[]).unwrap();
+            let root = tempfile::tempdir().unwrap();
+            let cells = Plan::new(&scenario, 1).cells;
+            Lacking::among(&cells, &scenario.guest, &[], root.path())
+        };
+        let lacking = plan("");
+        assert_eq!(lacking.cells.len(), 2, "baseline and guest: {lacking:?}");
+        assert!(lacking.cells.iter().all(|id| id.0.contains("placement-exclusive")));
+        assert_eq!(lacking.reasons.len(), 1);
+        let lacking = plan("cores = { vhost = [999] }");
+        assert_eq!(lacking.cells.len(), 4);
+        assert!(lacking.reasons[0].reason.contains("testbed.cores.vhost: core 999"), "{lacking:?}");
+    }
+
+    #[test]
     fn what_a_model_or_the_machine_has_not_is_left_out_and_nothing_else() {
         let text = "name = \"s\"\nquestion = \"q\"\n[workload]\nkind = \"tcp-stream\"\n[factors]\n\
             nic = [\"virtio\", \"e1000\"]\nqueues = [1, 2]\nvhost = [\"on\", \"off\"]\n\
@@ -130,7 +183,7 @@ mod tests {
         let scenario = scenario_file::parse("s", text, &[]).unwrap();
         let plan = Plan::new(&scenario, 1);
         let root = tempfile::tempdir().unwrap();
-        let among = || Lacking::among(&plan.cells, &[], root.path());
+        let among = || Lacking::among(&plan.cells, &scenario.guest, &[], root.path());
         let is_kept = |lacking: &Lacking, cell: &str| {
             assert!(plan.cells.iter().any(|known| known.id.0.starts_with(cell)), "{cell}");
             !lacking.cells.iter().any(|id| id.0.starts_with(cell))
@@ -158,7 +211,7 @@ mod tests {
         let scenario = scenario_file::parse("s", text, &[]).unwrap();
         let plan = Plan::new(&scenario, 1);
         let root = tempfile::tempdir().unwrap();
-        let lacking = Lacking::among(&plan.cells, &[], root.path());
+        let lacking = Lacking::among(&plan.cells, &scenario.guest, &[], root.path());
         let of_guests = plan.cells.iter().filter(|cell| !cell.is_baseline());
         let (left_out, kept): (Vec<_>, Vec<_>) =
             of_guests.partition(|cell| lacking.cells.contains(&cell.id));

@@ -62,7 +62,11 @@ pub fn facts(analysis: &RunAnalysis) -> Vec<(&'static str, String)> {
         let (qemu, kernel) = (qemu_version(ran), &ran.guest_kernel_release);
         ("Guests", format!("{name}: {vcpus}, QEMU {qemu}, kernel {kernel}"))
     }));
-    let of_levels = run.variant_placements.iter().filter(|(name, _)| !is_variant(name));
+    // Nothing is told by what all have alike.
+    let is_alike =
+        run.variant_placements.values().all(|cores| Some(cores) == run.placement.as_ref());
+    let of_levels =
+        run.variant_placements.iter().filter(|(name, _)| !is_variant(name) && !is_alike);
     facts.extend(of_levels.map(|(name, cores)| ("Cores", format!("{name}: {}", held(cores)))));
     facts
 }
@@ -104,11 +108,19 @@ fn domain(measured: &MeasuredDomain) -> Vec<(&'static str, String)> {
 /// Which cores were whose.
 fn held(cores: &CorePlacement) -> String {
     let list = |cores: &[u16]| cores.iter().map(u16::to_string).collect::<Vec<_>>().join(", ");
-    format!(
-        "{} for the guest's virtual CPUs, {} for everything else",
-        list(&cores.near),
-        list(&cores.others)
-    )
+    let mut held = format!("{} for the guest's virtual CPUs", list(&cores.near));
+    for (whose, own) in
+        [("vhost", &cores.vhost), ("I/O threads", &cores.io), ("the far end's node", &cores.nodes)]
+    {
+        if !own.is_empty() {
+            held.push_str(&format!(", {} for {whose}", list(own)));
+        }
+    }
+    held.push_str(&format!(", {} for everything else", list(&cores.others)));
+    if cores.exclusive {
+        held.push_str("; nobody else was on them (a partition of the cpuset)");
+    }
+    held
 }
 
 /// What a variant has otherwise, as it would stand in a scenario, and what really ran its guests.

@@ -19,7 +19,13 @@ const OFFLOADS: [(&str, &str); 7] = [
 
 /// Of every end of a cell.
 pub fn of(cell: &CellAnalysis) -> Vec<Fact> {
-    cell.ends.iter().flat_map(of_end).collect()
+    let placed = cell.threads_on.iter().map(|threads| Fact {
+        place: "host".to_owned(),
+        what: format!("{}, {}: may run on cores", threads.process, threads.thread),
+        value: threads.cores.clone(),
+        seconds: None,
+    });
+    cell.ends.iter().flat_map(of_end).chain(placed).collect()
 }
 
 fn of_end(end: &EndFacts) -> Vec<Fact> {

@@ -1,4 +1,4 @@
-//! Context switches of the watched processes' threads: `/proc/PID/task/TID/status`
+//! Context switches, and allowed cores, of the watched processes' threads: `/proc/PID/task/TID/status`
 //! (proc_pid_status(5)).
 
 use std::path::Path;
@@ -39,6 +39,7 @@ fn parse(process: &str, tid: i32, text: &str) -> Option<ThreadSwitches> {
         name: field("Name:")?.to_owned(),
         voluntary: field("voluntary_ctxt_switches:")?.parse().ok()?,
         nonvoluntary: field("nonvoluntary_ctxt_switches:")?.parse().ok()?,
+        cores: field("Cpus_allowed_list:").map(str::to_owned),
     })
 }
 
@@ -53,7 +54,7 @@ mod tests {
             let folder = proc.path().join("7/task").join(tid);
             std::fs::create_dir_all(&folder).unwrap();
             let status = format!(
-                "Name:\t{name}\nThreads:\t2\nvoluntary_ctxt_switches:\t5{tid}\n\
+                "Name:\t{name}\nThreads:\t2\nCpus_allowed_list:\t1,{tid}\nvoluntary_ctxt_switches:\t5{tid}\n\
                  nonvoluntary_ctxt_switches:\t3\n"
             );
             std::fs::write(folder.join("status"), status).unwrap();
@@ -65,6 +66,7 @@ mod tests {
         let read = read(proc.path(), &watched);
         assert_eq!(read.len(), 2);
         assert_eq!((read[0].tid, read[0].voluntary, read[0].nonvoluntary), (7, 57, 3));
+        assert_eq!(read[1].cores.as_deref(), Some("1,8"));
         assert_eq!((read[1].name.as_str(), read[1].process.as_str()), ("CPU 0/TCG", "qemu"));
     }
 
