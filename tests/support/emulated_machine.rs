@@ -30,7 +30,19 @@ const MODULES: &[&str] = &[
     "macvtap",
     "vfio_pci",
     "vfio_iommu_type1",
+    // For what it has of this machine.
+    "virtio_pci",
+    "9pnet_virtio",
+    "9p",
 ];
+
+/// What a script begins with that wants this machine's QEMU and guest kernels: they are there to be read.
+pub const WITH_QEMU: &str = "
+share() { mkdir -p $2; mount -t 9p -o trans=virtio,version=9p2000.L,ro,cache=loose $1 $2; }
+share usr /usr
+share kernels /root/.cache/vioperf/kernels
+export LD_LIBRARY_PATH=/usr/lib/x86_64-linux-gnu PATH=/bin:/usr/bin:/usr/sbin
+";
 
 /// What comes before the script of a test. The second serial port takes what the test reads.
 const BEFORE: &str = "#!/bin/busybox sh
@@ -113,6 +125,11 @@ pub fn run_on(cores: u8, script: &str) -> Said {
     // The card's cable leads to a hub without anything else.
     command.args(["-device", "intel-iommu,intremap=off", "-device", "pcie-root-port,id=root0"]);
     command.args(["-netdev", "hubport,id=cable,hubid=0", "-device", "igb,bus=root0,netdev=cable"]);
+    for (tag, path) in [("usr", Path::new("/usr")), ("kernels", &kernel_cache())] {
+        let path = path.display();
+        let share = format!("local,path={path},mount_tag={tag},security_model=none,readonly=on");
+        command.args(["-virtfs", &share]);
+    }
     let console = folder.path().join("console");
     command.stdin(Stdio::null()).stdout(File::create(&console).unwrap());
     command.stderr(Stdio::inherit());

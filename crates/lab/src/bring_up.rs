@@ -281,6 +281,7 @@ impl Lab {
                 number,
                 mac,
                 queues: nic.queues,
+                is_passed_through: nic.model.row().is_passed_through(),
                 addresses: &nic.addresses,
                 prefix_length: nic.prefix_length,
             };

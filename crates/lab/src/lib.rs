@@ -29,6 +29,7 @@ mod shaped_link;
 pub mod sriov;
 pub mod switch;
 pub mod tap;
+pub mod vfio;
 
 pub use bring_up::{ENDPOINT_INTERFACE, Endpoint, HostEnd, Lab, LabError, Observer};
 pub use lab_spec::{GuestPart, GuestSpec, LabSpec};

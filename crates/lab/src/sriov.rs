@@ -11,11 +11,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
-use vioperf_netlink::{NamespaceRef, NetlinkError, OperState, Socket};
+use vioperf_netlink::{Mac, NamespaceRef, NetlinkError, OperState, Socket};
 
 use crate::host::Host;
 use crate::journal::{Entry, Held, JournalError};
 use crate::switch::Lack;
+use crate::vfio::{self, VfioError};
 
 /// How many virtual functions a run makes, where the card has as many: one for each end, two for what comes in place
 /// of one that is not back yet.
@@ -73,6 +74,9 @@ pub enum SriovError {
         /// The virtual function's PCI address.
         address: String,
     },
+    /// A function could not be handed to a guest.
+    #[error(transparent)]
+    Vfio(#[from] VfioError),
     /// The journal could not be kept.
     #[error(transparent)]
     Journal(#[from] JournalError),
@@ -280,6 +284,25 @@ impl Card {
     pub fn is_function(&self, function: &Function) -> bool {
         let link = format!("virtfn{}", function.number);
         self.files.address(Some(&link)).is_ok_and(|address| address == function.address)
+    }
+
+    /// Makes a virtual function one that QEMU can hand to a guest, where it has that hardware address.
+    ///
+    /// # Errors
+    /// [`SriovError`].
+    pub fn hand_over(&self, function: &Function, mac: Mac) -> Result<(), SriovError> {
+        let mut socket = self.socket.borrow_mut();
+        let card = socket.link_by_name(&self.files.interface)?.index;
+        socket.set_function_mac(card, function.number, mac)?;
+        Ok(vfio::hand_over(&self.host.sys(), &function.address)?)
+    }
+
+    /// Whether one that was made so still is.
+    ///
+    /// # Errors
+    /// [`SriovError::Vfio`].
+    pub fn verify_handed_over(&self, function: &Function) -> Result<(), SriovError> {
+        Ok(vfio::verify(&self.host.sys(), &function.address)?)
     }
 
     /// The host's network namespace.

@@ -222,6 +222,8 @@ pub struct GuestEnd<'a> {
     pub mac: Mac,
     /// Queue pairs of its NIC.
     pub queues: u16,
+    /// Whether its NIC is part of a card of the host's.
+    pub is_passed_through: bool,
     /// The addresses that it will have, and the length of their network's prefix.
     pub addresses: &'a [IpAddr],
     /// See there.
@@ -322,6 +324,12 @@ pub fn has_port(kind: SwitchKind) -> bool {
 #[must_use]
 pub fn has_queues(kind: SwitchKind) -> bool {
     matches!(row(kind, None).backing, Backing::Tap | Backing::VhostUser)
+}
+
+/// Whether guests on it can be given a virtual function themselves.
+#[must_use]
+pub fn hands_out_functions(kind: SwitchKind) -> bool {
+    [sriov::ROW.name, sriov::HOST.name].contains(&kind.name())
 }
 
 /// Whether guests on it share their memory with it: their NIC is a ring in there, which only virtio has.

@@ -18,6 +18,8 @@ pub enum NicKind {
     Paravirtual,
     /// Imitates a physical card register by register.
     Emulated,
+    /// Part of a physical card, handed to the guest.
+    PassedThrough,
 }
 
 /// The slot a model goes into.
@@ -40,6 +42,11 @@ pub enum Queues {
     OfDriver,
 }
 
+/// Drivers of virtual functions in Linux, each in a module of its name: Intel's 1, 10 and 40 to 100 Gbit/s cards, NVIDIA's,
+/// Broadcom's, Marvell's and Chelsio's.
+pub const FUNCTION_DRIVERS: &[&str] =
+    &["igbvf", "ixgbevf", "iavf", "mlx5_core", "mlx4_core", "bnxt_en", "cxgb4vf", "qede"];
+
 /// One row of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NicModelRow {
@@ -49,7 +56,8 @@ pub struct NicModelRow {
     pub qemu_device: &'static str,
     /// The Linux module that drives it; its dependencies come from `modules.dep`.
     pub module: &'static str,
-    /// What `ETHTOOL_GDRVINFO` must report as the driver; anything else voids the trial.
+    /// What `ETHTOOL_GDRVINFO` must report as the driver; anything else voids the trial. What is part of a card has that
+    /// card's: [`NicModelRow::is_driver`].
     pub driver: &'static str,
     /// Paravirtual or emulated.
     pub kind: NicKind,
@@ -59,6 +67,26 @@ pub struct NicModelRow {
     pub queues: Queues,
     /// One line on what it is, for `vioperf doctor` and the report.
     pub about: &'static str,
+}
+
+impl NicModelRow {
+    /// Whether it is part of a card of the host's, whose IOMMU keeps the guest from the rest.
+    #[must_use]
+    pub fn is_passed_through(&self) -> bool {
+        self.kind == NicKind::PassedThrough
+    }
+
+    /// Whether a guest that has it can have bound that driver.
+    #[must_use]
+    pub fn is_driver(&self, driver: &str) -> bool {
+        driver == self.driver || self.other_drivers().contains(&driver)
+    }
+
+    /// Modules of drivers that it may want instead: one of them is the host's card's.
+    #[must_use]
+    pub fn other_drivers(&self) -> &'static [&'static str] {
+        if self.is_passed_through() { FUNCTION_DRIVERS } else { &[] }
+    }
 }
 
 macro_rules! nic {
@@ -139,6 +167,16 @@ pub const NIC_MODELS: &[NicModelRow] = &[
         One,
         "AMD PCnet-PCI II"
     ),
+    nic!(
+        "vf",
+        "vfio-pci",
+        "igbvf",
+        "igbvf",
+        PassedThrough,
+        PciExpress,
+        OfDriver,
+        "a virtual function of a card, handed to the guest by vfio: on the switches sriov and sriov-host"
+    ),
 ];
 
 /// A NIC model: a reference to its row.
@@ -146,6 +184,11 @@ pub const NIC_MODELS: &[NicModelRow] = &[
 pub struct NicModel(&'static NicModelRow);
 
 impl NicModel {
+    /// Every model that QEMU makes itself, in table order.
+    pub fn made_by_qemu() -> impl Iterator<Item = Self> {
+        Self::all().filter(|model| !model.row().is_passed_through())
+    }
+
     /// Every model, in table order.
     pub fn all() -> impl Iterator<Item = Self> {
         NIC_MODELS.iter().map(Self)

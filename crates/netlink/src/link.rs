@@ -5,7 +5,8 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL};
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::link::{
-    InfoData, InfoKind, InfoVeth, LinkAttribute, LinkFlags, LinkInfo, LinkMessage, State,
+    InfoData, InfoKind, InfoVeth, LinkAttribute, LinkFlags, LinkInfo, LinkMessage, LinkVfInfo,
+    State, VfInfo, VfInfoMac,
 };
 use nix::errno::Errno;
 use nix::unistd::Pid;
@@ -298,6 +299,17 @@ impl Socket {
     /// `EBUSY` where the driver wants the interface down for that.
     pub fn set_mac(&mut self, index: u32, mac: Mac) -> Result<()> {
         self.set("set the hardware address of", index, LinkAttribute::Address(mac.0.to_vec()))
+    }
+
+    /// Sets the hardware address of a virtual function, by its number, of the card whose physical function this is: its
+    /// driver finds it so, wherever it runs.
+    ///
+    /// # Errors
+    /// When the card has no such function.
+    pub fn set_function_mac(&mut self, index: u32, function: u32, mac: Mac) -> Result<()> {
+        let own = VfInfo::Mac(VfInfoMac::new(function, &mac.0));
+        let list = LinkAttribute::VfInfoList(vec![LinkVfInfo(vec![own])]);
+        self.set("set the hardware address of a virtual function of", index, list)
     }
 
     /// Renames an interface; before Linux 6.2 it must be down for that.

@@ -48,7 +48,7 @@ pub(super) struct Parts<'a> {
     /// Wait for a snapshot instead of booting.
     pub incoming: bool,
     /// Backend and device of the NICs that are there from the start.
-    pub nics: Vec<(Properties, Properties)>,
+    pub nics: Vec<(Option<Properties>, Properties)>,
 }
 
 /// The arguments, without the program's name.
@@ -115,7 +115,9 @@ pub(super) fn arguments(parts: &Parts<'_>) -> Vec<OsString> {
         line.option("-incoming", "defer");
     }
     for (backend, device) in &parts.nics {
-        line.option("-netdev", as_argument(backend.clone()));
+        if let Some(backend) = backend {
+            line.option("-netdev", as_argument(backend.clone()));
+        }
         line.option("-device", as_argument(device.clone()));
     }
     line.0

@@ -105,7 +105,8 @@ struct Plugged {
     port: Option<String>,
     ports: Option<RangeInclusive<u16>>,
     gateway: Option<IpAddr>,
-    netdev: &'static str,
+    /// What QEMU calls its backend, where it has one.
+    netdev: Option<&'static str>,
     held: Held,
     mac: Mac,
 }
@@ -132,7 +133,8 @@ pub(crate) fn start(
         descriptors.extend(wire.backend.descriptors().iter().chain(&vhost).map(AsRawFd::as_raw_fd));
         let socket = wire.backend.memory_socket();
         memory_sockets.extend(socket.map(|socket| (number, socket.to_owned())));
-        let device = Device { model: nic.model, mac: *mac, queues: nic.queues, number };
+        let (model, queues, function) = (nic.model, nic.queues, wire.backend.function());
+        let device = Device { model, mac: *mac, queues, number, function };
         properties.push((backend(number, &wire.backend, &vhost), device.properties(&nic.options)));
         vhosts.extend(vhost);
         beside = beside.or(wire.beside);
@@ -142,7 +144,9 @@ pub(crate) fn start(
             let mut machine = snapshot.restore(operation, descriptors, memory_sockets, beside)?;
             let restored = started.elapsed();
             for (backend, device) in properties {
-                machine.command("plug the NIC in", "netdev_add", &as_json(backend))?;
+                if let Some(backend) = backend {
+                    machine.command("plug the NIC in", "netdev_add", &as_json(backend))?;
+                }
                 machine.command("plug the NIC in", "device_add", &as_json(device))?;
             }
             machine.command(operation, "cont", &json!({}))?;
@@ -295,10 +299,12 @@ impl Guest {
     /// The way of its frames on the host, as the switch was seen to have it; and who moves them.
     #[must_use]
     pub fn path(&self) -> String {
-        let is_shared = self.nics.iter().any(|nic| nic.netdev == SHARED_MEMORY);
+        let is_shared = self.nics.iter().any(|nic| nic.netdev == Some(SHARED_MEMORY));
+        let is_of_card = self.nics.iter().any(|nic| nic.netdev.is_none());
         let mover = match (self.vhost, is_shared) {
             (true, _) => "vhost-net",
             (false, true) => "the switch",
+            (false, false) if is_of_card => "the card",
             (false, false) => "QEMU",
         };
         format!("{}, its frames moved by {mover}", self.path)
@@ -322,9 +328,9 @@ impl Guest {
             return Err(self.machine.error(operation, Fault::Wire(reason)));
         }
         let is_other =
-            |(number, nic): &(usize, &Plugged)| nic::backend_of(*number, text) != Some(nic.netdev);
+            |(number, nic): &(usize, &Plugged)| nic::backend_of(*number, text) != nic.netdev;
         let Some((_, nic)) = self.nics.iter().enumerate().find(is_other) else { return Ok(()) };
-        let wanted = nic.netdev;
+        let wanted = nic.netdev.unwrap_or("nothing");
         let reason = format!("a NIC should be backed by `{wanted}`, but QEMU says: {text}");
         Err(self.machine.error(operation, Fault::Wire(reason)))
     }

@@ -58,7 +58,7 @@ pub(super) struct Start<'a> {
     pub image: &'a BootImage,
     pub shape: Shape,
     pub incoming: bool,
-    pub nics: Vec<(Properties, Properties)>,
+    pub nics: Vec<(Option<Properties>, Properties)>,
     /// As [`Parts::memory_sockets`].
     pub memory_sockets: Vec<(usize, PathBuf)>,
     /// Further descriptors that QEMU inherits, under the same numbers.

@@ -26,9 +26,9 @@ pub(super) type Properties = Vec<(String, Value)>;
 
 /// The backend; as many descriptors of `/dev/vhost-net` as it has queues, or none: QEMU itself then moves
 /// the frames.
-pub(super) fn backend(number: usize, backend: &Backend, vhost: &[OwnedFd]) -> Properties {
+pub(super) fn backend(number: usize, backend: &Backend, vhost: &[OwnedFd]) -> Option<Properties> {
     let mut properties: Properties =
-        vec![("type".into(), backend.netdev().into()), ("id".into(), netdev(number).into())];
+        vec![("type".into(), backend.netdev()?.into()), ("id".into(), netdev(number).into())];
     match backend {
         Backend::Tap(queues) => {
             let (descriptors, of_vhost) = match queues.len() {
@@ -60,8 +60,9 @@ pub(super) fn backend(number: usize, backend: &Backend, vhost: &[OwnedFd]) -> Pr
                 properties.push(("queues".into(), (*queues).into()));
             }
         }
+        Backend::Function { .. } => return None,
     }
-    properties
+    Some(properties)
 }
 
 fn joined(descriptors: &[OwnedFd]) -> String {
@@ -80,27 +81,34 @@ pub(super) fn backend_of(number: usize, listing: &str) -> Option<&str> {
 
 /// A NIC of a guest.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Device {
+pub(super) struct Device<'a> {
     pub model: NicModel,
     pub mac: Mac,
     pub queues: u16,
     /// Which of the guest's it is, from 0.
     pub number: usize,
+    /// The PCI address of the host's device that it is, if it is one: that has its hardware address already.
+    pub function: Option<&'a str>,
 }
 
-impl Device {
+impl Device<'_> {
     /// In the slot that its bus asks for, with what the user wants.
     /// `romfile` is empty: nobody boots from the NIC.
     pub(super) fn properties(self, options: &BTreeMap<String, DeviceOption>) -> Properties {
-        let Self { model, mac, queues, number } = self;
+        let Self { model, mac, queues, number, function } = self;
         let row = model.row();
         let mut properties: Properties = vec![
             ("driver".into(), row.qemu_device.into()),
             ("id".into(), format!("nic{number}").into()),
-            ("netdev".into(), netdev(number).into()),
-            ("mac".into(), mac.to_string().into()),
-            ("romfile".into(), "".into()),
         ];
+        match function {
+            Some(address) => properties.push(("host".into(), address.into())),
+            None => {
+                properties.push(("netdev".into(), netdev(number).into()));
+                properties.push(("mac".into(), mac.to_string().into()));
+            }
+        }
+        properties.push(("romfile".into(), "".into()));
         match row.bus {
             Bus::PciExpress => {
                 let slot = PCIE_SLOTS.get(number).copied().unwrap_or(PCIE_SLOTS[0]);
@@ -180,10 +188,10 @@ mod tests {
 
     #[test]
     fn every_model_gets_a_slot_of_its_bus() {
-        for model in NicModel::all() {
+        for model in NicModel::made_by_qemu() {
             for number in [0, 1] {
                 let mac = Mac([0x52, 0x54, 0, 0, 0, 1]);
-                let device = Device { model, mac, queues: 1, number };
+                let device = Device { model, mac, queues: 1, number, function: None };
                 let text = as_argument(device.properties(&BTreeMap::new()));
                 let bus = match model.row().bus {
                     Bus::PciExpress => PCIE_SLOTS[number].to_owned(),
@@ -211,9 +219,9 @@ mod tests {
         let (socket, _) = std::os::unix::net::UnixStream::pair().unwrap();
         let stream = Backend::Stream(socket.into());
         let number = stream.descriptors()[0].as_raw_fd().to_string();
-        let json = as_json(backend(0, &stream, &[]));
+        let json = as_json(backend(0, &stream, &[]).unwrap());
         assert_eq!(json["addr"], serde_json::json!({ "type": "fd", "str": number }));
-        let text = as_argument(backend(0, &stream, &[]));
+        let text = as_argument(backend(0, &stream, &[]).unwrap());
         assert_eq!(text, format!("stream,id=net0,addr.type=fd,addr.str={number}"));
     }
 
@@ -224,9 +232,9 @@ mod tests {
         let network = "198.18.1.1/15".to_owned();
         let slirp = Slirp { network, gateway: address, name_server: address, forwards };
         let slirp = Backend::Slirp(slirp);
-        let json = as_json(backend(0, &slirp, &[]));
+        let json = as_json(backend(0, &slirp, &[]).unwrap());
         assert_eq!(json["hostfwd"][1], serde_json::json!({ "str": "udp:a:1-b:1" }));
-        let text = as_argument(backend(0, &slirp, &[]));
+        let text = as_argument(backend(0, &slirp, &[]).unwrap());
         assert!(text.ends_with("hostfwd=tcp:a:1-b:1,hostfwd=udp:a:1-b:1"), "{text}");
         assert!(text.starts_with("user,id=net0,ipv6=off,net=198.18.1.1/15,host="), "{text}");
     }
@@ -235,7 +243,7 @@ mod tests {
     fn queues_are_typed_for_the_monitor() {
         let virtio = "virtio".parse().unwrap();
         let mac = Mac([2, 0, 0, 0, 0, 1]);
-        let device = Device { model: virtio, mac, queues: 2, number: 0 };
+        let device = Device { model: virtio, mac, queues: 2, number: 0, function: None };
         let json = as_json(device.properties(&BTreeMap::new()));
         assert_eq!((&json["mq"], &json["vectors"]), (&true.into(), &6.into()));
     }
@@ -250,7 +258,8 @@ mod tests {
         let made = || {
             let mac = Mac([2, 0, 0, 0, 0, 1]);
             let model = "virtio".parse().unwrap();
-            Device { model, mac, queues: 1, number: 0 }.properties(&options.clone().into())
+            Device { model, mac, queues: 1, number: 0, function: None }
+                .properties(&options.clone().into())
         };
         let text = as_argument(made());
         assert!(text.ends_with("mrg_rxbuf=off,romfile=a,,b,rx_queue_size=512"), "{text}");

@@ -11,8 +11,8 @@ use vioperf_netlink::{Mac, MacvlanMode, NamespaceRef, Socket, Upper};
 
 use super::macvtap;
 use super::{
-    Backing, GuestEnd, NamespaceEnd, NearEnd, NearEnds, Part, Room, Row, Site, Switch, SwitchError,
-    Wire, ports,
+    Backend, Backing, GuestEnd, NamespaceEnd, NearEnd, NearEnds, Part, Room, Row, Site, Switch,
+    SwitchError, Wire, ports,
 };
 use crate::sriov::{self, Card, Function, move_interface};
 
@@ -34,6 +34,8 @@ pub(super) const HOST: Row =
 /// Which virtual function whom.
 const PEER: usize = 0;
 const NEAR: usize = 1;
+/// One that guests are given themselves; it stays with vfio-pci as long as the card has it.
+const HANDED_OVER: usize = 2;
 
 #[derive(Debug)]
 struct Sriov {
@@ -45,11 +47,21 @@ struct Sriov {
     lent: Vec<(nix::unistd::Pid, String, Function)>,
     /// The near virtual function, where a guest has it: its name in the sandbox's namespace and the guest's address.
     below: Option<(Function, Mac)>,
+    /// The function that a guest was given itself.
+    handed_over: Option<Function>,
 }
 
 impl Sriov {
     fn new(name: &'static str, peer_is_on_host: bool, near: NearEnd) -> Self {
-        Self { name, peer_is_on_host, near, card: None, lent: Vec::new(), below: None }
+        Self {
+            name,
+            peer_is_on_host,
+            near,
+            card: None,
+            lent: Vec::new(),
+            below: None,
+            handed_over: None,
+        }
     }
 
     fn failed(&self, what: &str) -> SwitchError {
@@ -106,9 +118,9 @@ impl Switch for Sriov {
                 self.on_host(site, &end)?;
                 return Ok(None);
             }
-            // The second beside a guest has no part in it: its wire leads nowhere.
+            // The second beside a guest has no part in it: its wire leads nowhere, but has a carrier.
             (Part::Second, NearEnd::Guest { .. }) => {
-                ports::veth(site, &end)?;
+                ports::veth_up(site, &end)?;
                 return Ok(None);
             }
             _ => {}
@@ -130,6 +142,15 @@ impl Switch for Sriov {
         site: &mut Site<'_>,
         guest: &GuestEnd<'_>,
     ) -> Result<Wire, SwitchError> {
+        if guest.is_passed_through {
+            let (card, function) = self.function(HANDED_OVER)?;
+            card.hand_over(&function, guest.mac)?;
+            let backend = Backend::Function { address: function.address.clone() };
+            let name = format!("function{}", function.number);
+            self.handed_over = Some(function);
+            return Ok(Wire::without_port(name, backend));
+        }
+        self.handed_over = None;
         let (card, function) = self.function(NEAR)?;
         if self.below.is_none() {
             let own = NamespaceRef::Pid(nix::unistd::getpid());
@@ -145,6 +166,15 @@ impl Switch for Sriov {
     }
 
     fn verify(&mut self, site: &mut Site<'_>, wire: &str) -> Result<String, SwitchError> {
+        if let Some(function) = &self.handed_over {
+            let card = self.card()?;
+            card.verify_handed_over(function)?;
+            let Function { number, address, .. } = function;
+            return Ok(format!(
+                "virtual function {number} of {} ({address}) itself",
+                card.interface()
+            ));
+        }
         let link = site.socket.link_by_name(wire)?;
         let (function, mac) =
             self.below.as_ref().ok_or_else(|| self.failed("no guest is connected"))?;

@@ -60,6 +60,11 @@ pub enum Backend {
         /// Queue pairs.
         queues: u16,
     },
+    /// A device of the host that vfio-pci has.
+    Function {
+        /// Its PCI address.
+        address: String,
+    },
 }
 
 /// What QEMU's own network is made with.
@@ -76,14 +81,15 @@ pub struct Slirp {
 }
 
 impl Backend {
-    /// What QEMU calls it.
+    /// What QEMU calls it; nothing where QEMU moves no frames.
     #[must_use]
-    pub fn netdev(&self) -> &'static str {
+    pub fn netdev(&self) -> Option<&'static str> {
         match self {
-            Self::Tap(_) => "tap",
-            Self::Stream(_) => "stream",
-            Self::Slirp(_) => "user",
-            Self::VhostUser { .. } => "vhost-user",
+            Self::Tap(_) => Some("tap"),
+            Self::Stream(_) => Some("stream"),
+            Self::Slirp(_) => Some("user"),
+            Self::VhostUser { .. } => Some("vhost-user"),
+            Self::Function { .. } => None,
         }
     }
 
@@ -92,7 +98,7 @@ impl Backend {
         match self {
             Self::Tap(queues) => queues,
             Self::Stream(socket) => std::slice::from_ref(socket),
-            Self::Slirp(_) | Self::VhostUser { .. } => &[],
+            Self::Slirp(_) | Self::VhostUser { .. } | Self::Function { .. } => &[],
         }
     }
 
@@ -100,7 +106,15 @@ impl Backend {
     pub(crate) fn memory_socket(&self) -> Option<&Path> {
         match self {
             Self::VhostUser { socket, .. } => Some(socket),
-            Self::Tap(_) | Self::Stream(_) | Self::Slirp(_) => None,
+            Self::Tap(_) | Self::Stream(_) | Self::Slirp(_) | Self::Function { .. } => None,
+        }
+    }
+
+    /// The PCI address of the host's device that the NIC is, if it is one.
+    pub(crate) fn function(&self) -> Option<&str> {
+        match self {
+            Self::Function { address } => Some(address),
+            _ => None,
         }
     }
 }

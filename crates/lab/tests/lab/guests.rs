@@ -27,7 +27,7 @@ pub fn hypervisor() -> Hypervisor {
 pub fn image() -> BootImage {
     let cache = cache();
     let running = nix::sys::utsname::uname().unwrap().release().to_str().unwrap().to_owned();
-    let mut wanted: Vec<&str> = NicModel::all().map(|model| model.row().module).collect();
+    let mut wanted: Vec<&str> = NicModel::made_by_qemu().map(|model| model.row().module).collect();
     wanted.extend(ALWAYS_NEEDED);
     let kernel = find(&Wanted {
         image: None,

@@ -21,7 +21,7 @@ use crate::store::to_json;
 pub fn execute(args: &DoctorArgs, output: &Output) -> Result<ExitCode, Failure> {
     // First: what else is asked here is work too.
     let look = noise(Path::new("/"));
-    let models: Vec<NicModel> = NicModel::all().collect();
+    let models: Vec<NicModel> = NicModel::made_by_qemu().collect();
     let qemu = Qemu::find(args.qemu.as_deref().map(Path::new));
     let memory_mib = Guest::default().memory.as_bytes() >> 20;
     let mut checks = preflight::all(Path::new("/"), &qemu, &models, memory_mib);

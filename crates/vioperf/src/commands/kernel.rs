@@ -15,7 +15,7 @@ use crate::{guest_kernel, paths};
 pub fn fetch(if_needed: bool, output: &Output) -> Result<ExitCode, Failure> {
     let directory = paths::kernel_cache()?;
     if if_needed
-        && let Ok(found) = guest_kernel::find(None, None, NicModel::all())
+        && let Ok(found) = guest_kernel::find(None, None, NicModel::made_by_qemu())
         && (found.source != Source::Cache || guest_kernel::lacks_to_forward(&found).is_none())
     {
         output.note(format_args!("kernel {} ({}) serves guests", found.release, found.source));

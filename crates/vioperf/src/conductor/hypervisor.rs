@@ -242,9 +242,17 @@ fn boot_image(
     drivers.dedup();
     let wanted: Vec<&str> = ALWAYS_NEEDED.iter().chain(&drivers).copied().collect();
     let to_forward = if ingredients.forwards { USED_TO_FORWARD } else { &[] };
-    let optional = [USED_IF_PRESENT, to_forward].concat();
+    let of_cards: Vec<&str> = ingredients
+        .models
+        .iter()
+        .flat_map(|nic| nic.row().other_drivers())
+        .copied()
+        .filter(|driver| !wanted.contains(driver))
+        .collect();
+    let optional = [USED_IF_PRESENT, to_forward, &of_cards].concat();
     let modules = kernel.module_tree()?.collect(&wanted, &optional)?;
     let is_taken = |name: &&&str| modules.wanted().any(|(taken, _)| taken == **name);
+    drivers.extend(of_cards.iter().filter(is_taken));
     let to_forward = to_forward.iter().filter(is_taken).map(|name| (*name).to_owned()).collect();
     let mut initramfs = Vec::new();
     Initramfs { agent: AGENT, modules: &modules }

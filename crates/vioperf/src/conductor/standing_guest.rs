@@ -303,7 +303,7 @@ fn contradiction(model: NicModel, mtu: u32, facts: &InterfaceFacts) -> Option<St
     let wanted = model.row().driver;
     match &facts.driver {
         None => Some(format!("the guest does not tell which driver its {model} NIC has bound")),
-        Some(driver) if driver != wanted => Some(format!(
+        Some(driver) if !model.row().is_driver(driver) => Some(format!(
             "the guest bound the driver {driver}, but the model {model} needs {wanted}"
         )),
         Some(_) if facts.mtu != mtu => {

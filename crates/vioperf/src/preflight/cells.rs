@@ -7,7 +7,10 @@ use vioperf_lab::partition;
 use vioperf_lab::placement::{needed_for_exclusive, usable_cores};
 use vioperf_lab::qemu::guest::{VHOST_DEVICE, takes_vhost};
 use vioperf_lab::qemu::memory_pages;
-use vioperf_lab::switch::{has_port, has_queues, has_tap, narrows, refuses, shares_memory};
+use vioperf_lab::switch::{
+    hands_out_functions, has_port, has_queues, has_tap, narrows, refuses, shares_memory,
+};
+use vioperf_lab::vfio;
 use vioperf_model::nic::Queues;
 use vioperf_model::plan::{Cell, CellId};
 use vioperf_model::record::LeftOut;
@@ -117,6 +120,16 @@ fn lack(cell: &Cell, root: &Path) -> Option<String> {
                  pages: take huge_pages = \"explicit\", or leave it out"
             ));
         }
+    }
+    if model.row().is_passed_through() && !hands_out_functions(switch) {
+        return Some(format!(
+            "the switch {switch} has no virtual functions: take sriov or sriov-host"
+        ));
+    }
+    if model.row().is_passed_through()
+        && let Some(lack) = vfio::lacks(root, guest.memory.as_bytes() >> 20)
+    {
+        return Some(lack.to_string());
     }
     if let Some(queues) = guest.queues.filter(|queues| *queues > 1) {
         if model.row().queues == Queues::One {

@@ -78,11 +78,12 @@ pub fn trials_seen(limit: &Limit) -> String {
     format!("{} of {}", limit.trials_seen, count(trials, "trial"))
 }
 
-/// `paravirtual` or `emulated`.
+/// `paravirtual`, `emulated` or `passed through`.
 pub fn kind(kind: NicKind) -> &'static str {
     match kind {
         NicKind::Paravirtual => "paravirtual",
         NicKind::Emulated => "emulated",
+        NicKind::PassedThrough => "passed through",
     }
 }
 

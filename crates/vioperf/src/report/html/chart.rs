@@ -15,6 +15,8 @@ pub enum Shape {
     Paravirtual,
     /// Diamond.
     Emulated,
+    /// Triangle.
+    PassedThrough,
 }
 
 /// One row.
@@ -198,6 +200,7 @@ pub fn symbol(shape: Shape) -> Markup {
         Shape::Baseline => "M-5 10 H5 V20 H-5 Z",
         Shape::Paravirtual => "M-6 15 A6 6 0 1 1 6 15 A6 6 0 1 1 -6 15 Z",
         Shape::Emulated => "M0 8 L7 15 L0 22 L-7 15 Z",
+        Shape::PassedThrough => "M0 8 L7 21 L-7 21 Z",
     };
     html! { path.mean d=(path) {} }
 }
@@ -232,6 +235,7 @@ pub fn shape(kind: Option<NicKind>) -> Shape {
         None => Shape::Baseline,
         Some(NicKind::Paravirtual) => Shape::Paravirtual,
         Some(NicKind::Emulated) => Shape::Emulated,
+        Some(NicKind::PassedThrough) => Shape::PassedThrough,
     }
 }
 
@@ -241,6 +245,7 @@ pub fn class_of(shape: Shape) -> &'static str {
         Shape::Baseline => "baseline",
         Shape::Paravirtual => "paravirtual",
         Shape::Emulated => "emulated",
+        Shape::PassedThrough => "passed-through",
     }
 }
 
