@@ -111,7 +111,7 @@ def look(browser, name, options):
             for fault in found
         ]
         page.evaluate("document.querySelectorAll('details').forEach(details => { details.open = false })")
-    if name == "light":
+    if name == "light" and page.locator("#explore").count():
         seen["controls"] = use_controls(page)
     if pictures:
         page.screenshot(path=f"{pictures[0]}/{name}.png")

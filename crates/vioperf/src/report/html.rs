@@ -103,7 +103,7 @@ fn two_machines(analysis: &RunAnalysis) -> Markup {
         @for cell in &analysis.cells {
             section {
                 h2 { (clean(&between::title(cell))) }
-                table {
+                table.told {
                     tbody {
                         @for (name, value) in between::facts(cell) {
                             tr { th scope="row" { (clean(&name)) } td { (clean(&value)) } }

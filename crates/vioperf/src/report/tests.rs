@@ -337,6 +337,11 @@ fn a_curve_of_latency_is_one_line_a_path_and_says_it_in_words() {
     let page = page_of(&Synthetic::of_kind(WorkloadKind::RequestResponse));
     // Four paths over TCP, four over UDP.
     assert_eq!(page.matches("<polyline").count(), 8);
+    // Its values are told under the pointer.
+    assert!(
+        page.contains("<title>virtio, p99: ") || page.contains("<title>virtio, p99."),
+        "{page}"
+    );
     for needed in ["Latency by percentile. baseline: p50 14.0 µs", ">p99.9<", "stroke-dasharray"] {
         assert!(page.contains(needed), "{needed}");
     }

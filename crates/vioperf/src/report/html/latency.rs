@@ -4,6 +4,7 @@ use maud::{Markup, html};
 use vioperf_analysis::result::{CellAnalysis, CurvePoint};
 use vioperf_analysis::wording::{count, three_digits};
 
+use super::axes;
 use super::tables::{extra_field, path_name, reasons};
 use crate::report::columns::{self, Extra};
 use crate::report::values::Workload;
@@ -164,11 +165,25 @@ fn drawn(line: &Line<'_>, axes: &Axes, name_y: f64) -> Markup {
     let end = line.points.last();
     html! {
         polyline class={ "line " (class) } data-path=(line.number) points=(points.join(" ")) {}
+        @for at in line.points { (spot(line, at, axes)) }
         @if let Some(end) = end {
             line class={ "leader " (class) } data-path=(line.number) x1=(point(axes.x(end.one_in))) y1=(point(axes.y(end.us)))
                 x2=(WIDTH - RIGHT + 14.0) y2=(point(name_y)) {}
         }
         text class={ "name " (class) } data-path=(line.number) x=(WIDTH - RIGHT + 18.0) y=(point(name_y + 4.0)) { (line.name) }
+    }
+}
+
+/// The value under the pointer: a circle that is not seen and has a name.
+fn spot(line: &Line<'_>, at: &CurvePoint, axes: &Axes) -> Markup {
+    let percentile = 100.0 - 100.0 / at.one_in;
+    // Nines are told to the last, what lies below to a tenth.
+    let percentile =
+        if at.one_in < 100.0 { (percentile * 10.0).round() / 10.0 } else { percentile };
+    html! {
+        circle.spot data-path=(line.number) cx=(point(axes.x(at.one_in))) cy=(point(axes.y(at.us))) r="5" {
+            title { (line.name) ", p" (axes::tick(percentile)) ": " (three_digits(at.us)) " µs" }
+        }
     }
 }
 
