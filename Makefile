@@ -75,5 +75,10 @@ lint: agent
 deny:
 	$(CARGO) deny check licenses bans sources
 
+# One static binary with manual pages and completions, as a tarball and a Debian package, installed once in an empty
+# root to see that it works: target/dist. Needs musl-tools and dpkg, as root.
+dist: agent
+	@scripts/dist
+
 clean:
 	$(CARGO) clean

@@ -67,6 +67,10 @@ pub struct Chart {
 /// What is further out than so many times everything else is drawn off the scale.
 const OFF_SCALE: f64 = 2.5;
 
+/// An interval of few trials can be far wider than what was seen: what is further out than so many times the
+/// largest of that may leave the scale.
+const INTERVAL_OFF_SCALE: f64 = 1.5;
+
 impl Chart {
     /// With the unit of a rate that suits its scale.
     pub fn with_unit(mut self, unit: Unit) -> Self {
@@ -89,8 +93,10 @@ impl Chart {
 impl Row {
     fn largest(&self) -> Option<f64> {
         let mean = self.summary?.mean;
-        // An interval of few trials can be far wider than what was seen: it may leave the scale.
-        let largest = self.dots.iter().copied().fold(mean, f64::max);
+        let seen = self.dots.iter().copied().fold(mean, f64::max);
+        let interval = self.summary?.interval_95.map(|interval| interval.high);
+        let interval = interval.filter(|high| *high <= INTERVAL_OFF_SCALE * seen);
+        let largest = interval.map_or(seen, |high| high.max(seen));
         // Nor has everything that was sent to fit, if that is far more than arrived.
         let sent = self.sent.filter(|sent| *sent <= OFF_SCALE * largest);
         Some(sent.map_or(largest, |sent| largest.max(sent)))
@@ -187,6 +193,9 @@ fn drawing(row: &Row, summary: &Summary, scale: &Scale) -> Markup {
         } @else {
             @if let Some(interval) = summary.interval_95 {
                 line.interval x1=(scale.at(interval.low)) x2=(scale.at(interval.high)) y1="15" y2="15" {}
+                @if interval.high > scale.end {
+                    svg.overflow x="100%" { path.beyond d="M-6 10 L0 15 L-6 20" {} }
+                }
             }
             @for dot in &row.dots { circle.dot cx=(scale.at(*dot)) cy="15" r="3" {} }
             svg.overflow x=(scale.at(summary.mean)) { (symbol(row.shape)) }
