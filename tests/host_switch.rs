@@ -136,7 +136,7 @@ fn what_is_in_the_way_is_told_with_what_to_do() {
             ("idle", ["idle is down", "`ip link set idle up`"]),
             ("lonely", ["lonely has no port", "`ip link set lonely address "]),
         ] {
-            let interface = format!("--set=testbed.interface={interface}");
+            let interface = format!("--set=testbed.bridge={interface}");
             world.vioperf(&run(&["--out=run", &interface])).failed_with(3, &words);
         }
         let chain = ["--set=nic=virtio", "--set=testbed.chain=router", "--out=run"];
@@ -149,7 +149,7 @@ fn what_is_in_the_way_is_told_with_what_to_do() {
         assert_same(&look(), &before);
         // One that has an address of its own needs no port to keep it.
         said("ip", "link set idle up");
-        world.vioperf(&run(&["--out=run", "--set=testbed.interface=idle", "--quiet"])).succeeded();
+        world.vioperf(&run(&["--out=run", "--set=testbed.bridge=idle", "--quiet"])).succeeded();
         assert!(said("ip", "link show idle").contains("52:54:00:00:00:07"));
     });
 }
@@ -181,7 +181,7 @@ fn an_open_vswitch_of_the_hosts_is_measured_and_is_as_it_was() {
         killed.signal_all(Signal::SIGKILL);
         killed.ends();
         assert!(ovs.look().contains("vioperf-second"), "{}", ovs.look());
-        let next = vioperf(&["--out=next", "--set=testbed.interface=nobody"]).ends();
+        let next = vioperf(&["--out=next", "--set=testbed.bridge=nobody"]).ends();
         next.failed_with(3, &["ovs0 was left with ports", "has no bridge nobody", "it has ovs0"]);
         assert_same(&ovs.look(), &before.0);
         assert_same(&look(), &before.1);

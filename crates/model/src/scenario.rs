@@ -66,9 +66,12 @@ pub struct Scenario {
 pub struct Testbed {
     /// The switch.
     pub switch: SwitchKind,
-    /// The interface of the host that the switch is made of, where it is made of one: a bridge of the host's own
-    /// (Linux's, or Open vSwitch's), or the physical function of a card with SR-IOV. Without one, bridges are the
-    /// lab's own.
+    /// The bridge of the host's own (Linux's, or Open vSwitch's) that switches `bridge` and `openvswitch` are. Without
+    /// one they are the lab's own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bridge: Option<String>,
+    /// The interface of the host that the switch is made of, where it always is: the physical function of a card with
+    /// SR-IOV.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interface: Option<String>,
     /// MTU of every link of the path, in bytes.
@@ -118,6 +121,7 @@ impl Default for Testbed {
     fn default() -> Self {
         Self {
             switch: SwitchKind::default(),
+            bridge: None,
             interface: None,
             mtu: 1500,
             rate: None,

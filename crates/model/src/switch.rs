@@ -17,7 +17,7 @@ pub struct SwitchRow {
     pub name: &'static str,
     /// One line on what it is, for `vioperf doctor`.
     pub about: &'static str,
-    /// Whether it is made of an interface of the host, which the scenario names (`testbed.interface`).
+    /// Whether it is made of an interface of the host, which the scenario names.
     pub of_host: OfHost,
     /// Whether a thread of it takes a core of the host for itself as long as there is a guest.
     pub polls: bool,
@@ -28,9 +28,9 @@ pub struct SwitchRow {
 pub enum OfHost {
     /// Never: it is the lab's own.
     Never,
-    /// Where the scenario names one: a bridge that is there already. Else it is the lab's own.
+    /// Where the scenario names one (`testbed.bridge`): a bridge that is there already. Else it is the lab's own.
     WhereNamed,
-    /// Always: a card.
+    /// Always (`testbed.interface`): a card.
     Always,
 }
 

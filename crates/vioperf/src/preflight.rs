@@ -140,8 +140,7 @@ fn leave_out_switches(
     let cells = Plan::new(scenario, 0).cells;
     let lack = |kind: SwitchKind| {
         let of_kind = cells.iter().map(|cell| &cell.testbed).filter(|own| own.switch == kind);
-        let mut interfaces: Vec<Option<&str>> =
-            of_kind.map(|own| own.interface.as_deref()).collect();
+        let mut interfaces: Vec<Option<&str>> = of_kind.map(|own| own.of_host()).collect();
         interfaces.dedup();
         let lack = |interface| switch::lacks(kind, Path::new("/"), interface, purpose);
         interfaces.into_iter().find_map(lack)

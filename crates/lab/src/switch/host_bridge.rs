@@ -62,7 +62,7 @@ fn in_the_way(link: &Link, settings: BridgeSettings, keeps_address: bool) -> Opt
     if settings.vlan_filtering && settings.default_vlan.is_none() {
         return Some(Lack::new(
             format!("{name} filters VLANs, and new ports are in none (vlan_default_pvid 0)"),
-            "take another bridge, or leave testbed.interface out",
+            "take another bridge, or leave testbed.bridge out",
         ));
     }
     let mac = link.mac.map(|mac| mac.to_string()).unwrap_or_default();

@@ -32,7 +32,7 @@ fn lacks(root: &Path, interface: &str) -> Option<Lack> {
         return Some(Lack::new(
             format!("no Open vSwitch runs here that could have a bridge {interface}"),
             "start it (`sudo systemctl start openvswitch-switch`; OVS_RUNDIR names its directory where that is another), or \
-             leave testbed.interface out: then the lab has one of its own",
+             leave testbed.bridge out: then the lab has one of its own",
         ));
     };
     let in_words = |error: VsctlError| {
@@ -67,7 +67,7 @@ fn datapath_lacks(vsctl: &Vsctl, bridge: &str) -> Result<Option<Lack>, VsctlErro
         "{bridge} is of the userspace datapath, which drops segments that are not finished by the sender's kernel"
     );
     let advice = format!(
-        "`ovs-vsctl set Open_vSwitch . {KEY}=true`, then start ovs-vswitchd again; or leave testbed.interface out"
+        "`ovs-vsctl set Open_vSwitch . {KEY}=true`, then start ovs-vswitchd again; or leave testbed.bridge out"
     );
     Ok(Some(Lack::new(what, advice)))
 }

@@ -151,7 +151,7 @@ pub(super) fn find(interface: &str) -> Result<(Socket, Link), Lack> {
     if !nix::unistd::geteuid().is_root() {
         let what = format!("only root may put ports on {interface}, a bridge of the host's");
         let advice =
-            "run vioperf as root, or leave testbed.interface out: then the bridge is the lab's own";
+            "run vioperf as root, or leave testbed.bridge out: then the bridge is the lab's own";
         return Err(Lack::new(what, advice));
     }
     let unreadable = |error: NetlinkError| Lack::new(error.to_string(), "run vioperf as root");

@@ -130,12 +130,17 @@ impl Scenario {
 
     fn check_testbed(&self, check: &mut impl FnMut(bool, &str, String)) {
         self.check_libvirt(check);
-        let uses_interface =
-            plan::testbeds(self).iter().any(|own| own.switch.row().of_host != OfHost::Never);
+        let testbeds = plan::testbeds(self);
+        let some_is = |of_host| testbeds.iter().any(|own| own.switch.row().of_host == of_host);
         check(
-            self.testbed.interface.is_some() && !uses_interface,
+            self.testbed.interface.is_some() && !some_is(OfHost::Always),
             "testbed.interface",
-            "no switch of the scenario is made of an interface of this host: leave it out".into(),
+            "no switch of the scenario is made of a card of this host: leave it out".into(),
+        );
+        check(
+            self.testbed.bridge.is_some() && !some_is(OfHost::WhereNamed),
+            "testbed.bridge",
+            "no switch of the scenario can be a bridge of this host: leave it out".into(),
         );
         check(
             self.testbed.rate.is_some() && self.testbed.server.is_some(),
@@ -206,6 +211,15 @@ impl Scenario {
 }
 
 impl Testbed {
+    /// What of this host the switch is made of, where it is: a bridge, or a card's interface.
+    pub fn of_host(&self) -> Option<&str> {
+        match self.switch.row().of_host {
+            OfHost::Never => None,
+            OfHost::WhereNamed => self.bridge.as_deref(),
+            OfHost::Always => self.interface.as_deref(),
+        }
+    }
+
     /// What cannot be meant.
     pub fn contradictions(&self) -> Vec<Contradiction> {
         let mut found = Vec::new();
@@ -234,11 +248,15 @@ impl Testbed {
             format!("{} is made of an interface of this host: name it", self.switch),
         );
         let is_name = |name: &String| (1..=15).contains(&name.len()) && !name.contains(['/', ' ']);
-        check(
-            self.interface.as_ref().is_some_and(|name| !is_name(name)),
-            "testbed.interface",
-            "an interface's name has 1 to 15 characters, without / and spaces".into(),
-        );
+        for (name, key) in
+            [(&self.interface, "testbed.interface"), (&self.bridge, "testbed.bridge")]
+        {
+            check(
+                name.as_ref().is_some_and(|name| !is_name(name)),
+                key,
+                "an interface's name has 1 to 15 characters, without / and spaces".into(),
+            );
+        }
         check(
             self.host_load.is_some_and(|load| !LOADS.contains(&load)),
             "testbed.host_load",

@@ -71,7 +71,7 @@ pub fn bring_up(
         || ProcessCommand { program: "/proc/self/exe".into(), arguments: vec!["node".into()] };
     let spec = LabSpec {
         switch: cell.testbed.switch,
-        interface: cell.testbed.interface.clone(),
+        interface: cell.testbed.of_host().map(str::to_owned),
         near: near_end(cell),
         mtu: cell.testbed.mtu,
         topology: cell.testbed.topology(),

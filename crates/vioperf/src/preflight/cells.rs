@@ -74,7 +74,7 @@ fn no_room(cell: &Cell) -> Option<LeftOut> {
                       destination_addresses out";
         return Some(LeftOut { what: format!("{topology}"), reason: reason.to_owned() });
     }
-    let interface = cell.testbed.interface.as_deref();
+    let interface = cell.testbed.of_host();
     if let Some(lack) = narrows(switch, interface, cell.testbed.mtu).filter(|_| is_lab) {
         let what = format!("switch {switch} with an MTU of {}", cell.testbed.mtu);
         return Some(LeftOut { what, reason: lack.to_string() });

@@ -14,7 +14,7 @@ use super::ledger;
 use super::machines;
 use super::picture;
 use super::provenance;
-use super::table::{self, Column, number, text};
+use super::table::{self, Column, WIDEST_NAME, number, text};
 use super::text::{clean, clip, pad, width, wrap};
 use super::values::{
     self, NO_VALUE, Workload, headline_with_interval, interval, mean, rate_with_interval, whole,
@@ -128,10 +128,14 @@ impl Page<'_> {
             "Kept of the host's own {}, in percent (95 % interval), over all workloads",
             values::kept(self.analysis)
         );
-        let names = ranking.iter().map(|ranked| width(&ranked.path)).max().unwrap_or(0).min(34);
+        let names = ranking.iter().map(|ranked| width(&ranked.path));
+        let names = names.filter(|name| *name <= WIDEST_NAME).max().unwrap_or(0);
         let bars = COLUMNS.saturating_sub(RANKING_NUMBERS + names).clamp(4, 26);
         let mut lines = self.style(Style::Strong, &wrap(&title, COLUMNS, "", ""));
         for ranked in ranking {
+            if width(&ranked.path) > WIDEST_NAME {
+                lines.push_str(&wrap(&ranked.path, COLUMNS, "  ", "    "));
+            }
             lines.push_str(&ranking_line(ranked, most, names, bars));
             lines.push('\n');
         }
@@ -290,9 +294,10 @@ impl Page<'_> {
 fn ranking_line(ranked: &Ranked, most: f64, names: usize, bars: usize) -> String {
     let percent = &ranked.percent_of_baseline;
     let share = percent.mean().map_or(0.0, |mean| mean / most);
+    let name = if width(&ranked.path) > WIDEST_NAME { "" } else { &ranked.path };
     let mut line = format!(
         "  {}  {}  {}  {}  {}",
-        pad(&clip(&clean(&ranked.path), names), names, false),
+        pad(&clean(name), names, false),
         pad(&bar(share, bars), bars, false),
         pad(&mean(percent), 6, true),
         pad(&interval(percent.summary.as_ref()), 11, false),
@@ -323,7 +328,7 @@ fn table_of(shown: &[Shown], workload: &Workload<'_>) -> (Vec<String>, Vec<Strin
     let columns: Vec<Column> = shown.iter().map(|shown| shown.column).collect();
     let row = |cell: &&CellAnalysis| shown.iter().map(|shown| (shown.field)(cell)).collect();
     let rows: Vec<Vec<String>> = workload.cells.iter().map(row).collect();
-    table::lines(&columns, &rows)
+    table::lines_of_named(&columns, &rows)
 }
 
 /// A column of a workload's table, and its field of a row.
