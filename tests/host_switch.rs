@@ -15,7 +15,7 @@ use support::world::World;
 fn scenario(switch: &str, interface: &str, nic: &str) -> String {
     format!(
         "name = \"of-host\"\nquestion = \"What does the host's bridge carry?\"\n\
-         [testbed]\nswitch = \"{switch}\"\ninterface = \"{interface}\"\n\
+         [testbed]\nswitch = \"{switch}\"\nbridge = \"{interface}\"\n\
          [workload]\nkind = \"tcp-stream\"\nduration = \"500ms\"\nwarmup = \"100ms\"\n\
          [factors]\nnic = {nic}\n[repeat]\nblocks = 1\n"
     )

@@ -135,7 +135,9 @@ impl Scenario {
         check(
             self.testbed.interface.is_some() && !some_is(OfHost::Always),
             "testbed.interface",
-            "no switch of the scenario is made of a card of this host: leave it out".into(),
+            "no switch of the scenario is made of a card of this host: leave it out; a bridge of \
+             this host is `testbed.bridge`"
+                .into(),
         );
         check(
             self.testbed.bridge.is_some() && !some_is(OfHost::WhereNamed),

@@ -258,12 +258,18 @@ pub fn class_of(shape: Shape) -> &'static str {
     }
 }
 
-/// What shapes and colours mean.
-pub fn legend() -> Markup {
-    let entries = [(Shape::Paravirtual, "paravirtual"), (Shape::Emulated, "emulated card")];
+/// What the shapes and colours of a chart mean; that of a function of a card only where there is one.
+pub fn legend(chart: &Chart) -> Markup {
+    let entries = [
+        (Shape::Paravirtual, "paravirtual"),
+        (Shape::Emulated, "emulated card"),
+        (Shape::PassedThrough, "passed through"),
+    ];
+    let is_rare = |shape| shape == Shape::PassedThrough;
+    let is_there = |shape| chart.rows.iter().any(|row| row.shape == shape);
     html! {
         p.legend {
-            @for (shape, name) in entries {
+            @for (shape, name) in entries.into_iter().filter(|(shape, _)| !is_rare(*shape) || is_there(*shape)) {
                 span class={ "key " (class_of(shape)) } {
                     svg width="16" height="30" aria-hidden="true" {
                         svg.overflow x="50%" { (symbol(shape)) }

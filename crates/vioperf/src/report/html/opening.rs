@@ -160,7 +160,7 @@ pub fn ranking(analysis: &RunAnalysis) -> Markup {
         section.ranking aria-labelledby="ranking" {
             h2 #ranking { "What each path keeps of the host’s own" }
             (chart::render(&chart))
-            (chart::legend())
+            (chart::legend(&chart))
             p.small {
                 "Percent of " (of_the_baseline(analysis)) ": geometric mean over the workloads. The bar ends at "
                 "the mean, the line is its 95 % interval, each small ring one block."

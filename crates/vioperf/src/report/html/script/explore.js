@@ -8,8 +8,8 @@
   const drawing = place.querySelector(".drawing");
   const said = place.querySelector("[aria-live]");
   const table = place.querySelector("tbody");
-  const symbols = { baseline: "square", paravirtual: "circle", emulated: "diamond" };
-  const colours = { baseline: "var(--base)", paravirtual: "var(--para)", emulated: "var(--emul)" };
+  const symbols = { baseline: "square", paravirtual: "circle", emulated: "diamond", "passed through": "triangle" };
+  const colours = { baseline: "var(--base)", paravirtual: "var(--para)", emulated: "var(--emul)", "passed through": "var(--pass)" };
   const wish = { metric: data.headline, panels: data.factors.some((factor) => factor.name === "load") ? "load" : "", order: "plan", log: false, hidden: new Set() };
   const title = 18;
 
