@@ -90,11 +90,7 @@ impl HostOpenVswitch {
         let index = site.socket.link_by_name(port)?.index;
         site.socket.set_up(index)?;
         let bridge = &outside.bridge.name;
-        vsctl.tell(&["add-port", bridge, port])?;
-        let error = vsctl.get("Interface", port, "error")?;
-        if !matches!(error.as_str(), "[]" | "") {
-            return Err(failed(format!("{port} is no port of {bridge}: {error}")));
-        }
+        vsctl.add_port(bridge, port, &[])?;
         outside.check_unchanged(site.socket)
     }
 }
@@ -140,10 +136,9 @@ impl Switch for HostOpenVswitch {
     fn verify(&mut self, site: &mut Site<'_>, wire: &str) -> Result<String, SwitchError> {
         let (vsctl, outside) = self.made()?;
         let name = &outside.bridge.name;
-        let bridge = vsctl.tell(&["port-to-br", wire])?;
-        let number = vsctl.get("Interface", wire, "ofport")?;
-        if bridge != *name || !number.parse::<i32>().is_ok_and(|number| number > 0) {
-            let what = format!("{wire} is port {number} of {bridge}");
+        let place = vsctl.place_of(wire)?;
+        if place.bridge != *name || !place.is_in_force() {
+            let what = format!("{wire} is port {} of {}", place.number, place.bridge);
             return Err(SwitchError::NotInForce { switch: ROW.name, what });
         }
         outside.check_unchanged(site.socket)?;

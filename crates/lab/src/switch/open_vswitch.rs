@@ -16,6 +16,7 @@ use vioperf_netlink::{Socket, has_generic_family};
 
 use self::daemons::{Daemons, Order, program};
 use super::lack::{self, Lack};
+use super::vsctl::PortPlace;
 use super::{
     Backing, GuestEnd, NamespaceEnd, NearEnds, Room, Row, Site, Switch, SwitchError, Wire, ports,
 };
@@ -153,7 +154,7 @@ impl Switch for OpenVswitch {
     }
 
     fn database(&self) -> Option<PathBuf> {
-        Some(self.daemons.as_ref()?.folder().join("db.sock"))
+        Some(self.daemons.as_ref()?.vsctl().database().to_owned())
     }
 
     fn tear_down(&mut self, socket: &mut Socket) -> Vec<SwitchError> {
@@ -162,7 +163,7 @@ impl Switch for OpenVswitch {
         if let Some(daemons) = self.daemons.take()
             && self.datapath == Datapath::Kernel
         {
-            errors.extend(daemons.change(&["--if-exists", "del-br", NAME]).err());
+            errors.extend(daemons.ask(|vsctl| vsctl.tell(&["--if-exists", "del-br", NAME])).err());
         }
         // Taps that it made to stay.
         let own = [NAME, "ovs-netdev"].map(str::to_owned);
@@ -186,7 +187,7 @@ impl OpenVswitch {
         let daemons = self.daemons.insert(Daemons::start(site, order)?);
         let datapath = format!("datapath_type={}", self.datapath.kind());
         let bridge = ["set", "Bridge", NAME, &datapath, STANDALONE];
-        daemons.change(&[&["--", "add-br", NAME, "--"], &bridge[..]].concat())?;
+        daemons.ask(|vsctl| vsctl.tell(&[&["--", "add-br", NAME, "--"], &bridge[..]].concat()))?;
         self.version = daemons.version()?;
         Ok(())
     }
@@ -210,28 +211,21 @@ impl OpenVswitch {
     fn add_port(&self, port: &str, settings: &[&str]) -> Result<(), SwitchError> {
         let daemons = self.daemons()?;
         // One of the same name that is gone may still be in the database.
-        let add = ["--", "--if-exists", "del-port", port, "--", "add-port", NAME, port];
-        let set: &[&str] =
-            if settings.is_empty() { &[] } else { &["--", "set", "Interface", port] };
-        daemons.change(&[&add, set, settings].concat())?;
-        let error = daemons.change(&["get", "Interface", port, "error"])?;
-        match error.trim() {
-            "[]" | "" => Ok(()),
-            error => Err(daemons.failed(format!("{port} is no port: {error}"))),
-        }
+        daemons.ask(|vsctl| {
+            vsctl.delete_port(NAME, port)?;
+            vsctl.add_port(NAME, port, settings)
+        })
     }
 
     /// Whether that is a port of the bridge, and the bridge of the datapath that it should be of.
     fn is_port(&self, port: &str) -> Result<(), SwitchError> {
         let daemons = self.daemons()?;
-        let bridge = daemons.change(&["port-to-br", port])?;
-        let number = daemons.change(&["get", "Interface", port, "ofport"])?;
-        let kind = daemons.change(&["get", "Bridge", NAME, "datapath_type"])?;
-        let [bridge, number, kind] = [&bridge, &number, &kind].map(|answer| answer.trim());
-        let is_port = number.parse::<i32>().is_ok_and(|number| number > 0);
-        if bridge == NAME && is_port && kind.trim_matches('"') == self.datapath.kind() {
+        let place = daemons.ask(|vsctl| vsctl.place_of(port))?;
+        let kind = daemons.ask(|vsctl| vsctl.get("Bridge", NAME, "datapath_type"))?;
+        if place.bridge == NAME && place.is_in_force() && kind == self.datapath.kind() {
             return Ok(());
         }
+        let PortPlace { bridge, number } = place;
         let what = format!("{port} is port {number} of {bridge}, whose datapath is {kind}");
         Err(SwitchError::NotInForce { switch: self.name, what })
     }

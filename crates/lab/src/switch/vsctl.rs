@@ -1,4 +1,4 @@
-//! Asking and changing the database of an Open vSwitch that runs already, by `ovs-vsctl` (ovs-vsctl(8)).
+//! Asking and changing the database of an Open vSwitch, the host's or ours, by `ovs-vsctl` (ovs-vsctl(8)).
 
 use std::env;
 use std::ffi::OsString;
@@ -34,6 +34,32 @@ pub enum VsctlError {
         /// What it said.
         said: String,
     },
+    /// A port is in the database, and nothing more.
+    #[error("{port} is no port of {bridge}: {said}")]
+    NoPort {
+        /// The port.
+        port: String,
+        /// The bridge.
+        bridge: String,
+        /// What ovs-vswitchd said.
+        said: String,
+    },
+}
+
+/// Where a port is.
+#[derive(Debug)]
+pub(crate) struct PortPlace {
+    /// Its bridge.
+    pub bridge: String,
+    /// Its number there, or what stands in its place.
+    pub number: String,
+}
+
+impl PortPlace {
+    /// Whether ovs-vswitchd has it, not the database alone.
+    pub(crate) fn is_in_force(&self) -> bool {
+        self.number.parse::<i32>().is_ok_and(|number| number > 0)
+    }
 }
 
 /// A running Open vSwitch.
@@ -62,7 +88,7 @@ impl Vsctl {
         &self.database
     }
 
-    /// Changes or reads the database, and waits until ovs-vswitchd has done it: what it answered.
+    /// Changes or reads the database, and waits until ovs-vswitchd has done it, unless told `--no-wait`: what it answered.
     pub(crate) fn tell(&self, arguments: &[&str]) -> Result<String, VsctlError> {
         let program = find_program(Path::new("/"), PROGRAM).ok_or(VsctlError::NoProgram)?;
         let mut database = OsString::from("--db=unix:");
@@ -96,6 +122,29 @@ impl Vsctl {
     /// The ports of a bridge, its own aside.
     pub(crate) fn ports_of(&self, bridge: &str) -> Result<Vec<String>, VsctlError> {
         Ok(self.tell(&["list-ports", bridge])?.lines().map(str::to_owned).collect())
+    }
+
+    /// Puts an interface on a bridge, with what is to be set of it, each as `ovs-vsctl set` takes it.
+    pub(crate) fn add_port(
+        &self,
+        bridge: &str,
+        port: &str,
+        settings: &[&str],
+    ) -> Result<(), VsctlError> {
+        let set: &[&str] =
+            if settings.is_empty() { &[] } else { &["--", "set", "Interface", port] };
+        self.tell(&[&["add-port", bridge, port], set, settings].concat())?;
+        let said = self.get("Interface", port, "error")?;
+        match said.as_str() {
+            "[]" | "" => Ok(()),
+            _ => Err(VsctlError::NoPort { port: port.to_owned(), bridge: bridge.to_owned(), said }),
+        }
+    }
+
+    /// Where a port is.
+    pub(crate) fn place_of(&self, port: &str) -> Result<PortPlace, VsctlError> {
+        let bridge = self.tell(&["port-to-br", port])?;
+        Ok(PortPlace { bridge, number: self.get("Interface", port, "ofport")? })
     }
 
     /// Takes a port off a bridge, if it is on it.

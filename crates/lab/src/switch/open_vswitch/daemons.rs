@@ -15,10 +15,11 @@ use super::{INSTALL, find_schema};
 use crate::namespace::{Process, Service, serve};
 use crate::private_files::PrivateFiles;
 use crate::switch::lack::find_program;
+use crate::switch::vsctl::{Vsctl, VsctlError};
 use crate::switch::{Site, SwitchError};
 
-/// How long a daemon may take to answer, and a change to be made.
-const ANSWER_SECONDS: u64 = 10;
+/// How long a daemon may take to answer.
+const ANSWERS_WITHIN: Duration = Duration::from_secs(10);
 
 /// What is set before ovs-vswitchd starts, which reads it then alone.
 #[derive(Debug)]
@@ -38,7 +39,7 @@ pub(super) struct Daemons {
     /// The one that is ended first in front.
     processes: Vec<(&'static str, Process)>,
     files: PrivateFiles,
-    database: Database,
+    vsctl: Vsctl,
 }
 
 impl Daemons {
@@ -52,8 +53,9 @@ impl Daemons {
         let step = "make a directory for Open vSwitch";
         let files = files.map_err(|source| SwitchError::Io { step, source })?;
         let folder = files.path();
-        let database = Database { switch, folder: folder.clone() };
-        let mut daemons = Self { switch, processes: Vec::new(), files, database };
+        let socket = folder.join("db.sock");
+        let vsctl = Vsctl::of(&socket);
+        let mut daemons = Self { switch, processes: Vec::new(), files, vsctl };
         let schema = find_schema(Path::new("/"));
         let schema =
             schema.ok_or_else(|| failed(switch, format!("it has no schema: {INSTALL}")))?;
@@ -61,13 +63,14 @@ impl Daemons {
         run(switch, "ovsdb-tool", &["create".into(), file.clone().into(), schema.into()])?;
         let server = program(switch, "ovsdb-server")?;
         let arguments =
-            [file.into(), remote("--remote=punix:", &folder), control(&folder, "db.ctl")];
+            [file.into(), joined("--remote=punix:", &socket), control(&folder, "db.ctl")];
         daemons.serve(site, "ovsdb-server", server, &arguments)?;
-        daemons.wait_for(&folder.join("db.sock"))?;
+        daemons.wait_for(&socket)?;
         let settings = order.settings.iter().map(String::as_str);
         let first = ["--no-wait", "--", "init", "--", "set", "Open_vSwitch", "."];
-        daemons.change(&first.into_iter().chain(settings).collect::<Vec<_>>())?;
-        let arguments = [remote("unix:", &folder), control(&folder, "vswitchd.ctl")];
+        let first: Vec<&str> = first.into_iter().chain(settings).collect();
+        daemons.ask(|vsctl| vsctl.tell(&first))?;
+        let arguments = [joined("unix:", &socket), control(&folder, "vswitchd.ctl")];
         daemons.serve(site, "ovs-vswitchd", order.vswitchd.clone(), &arguments)?;
         Ok(daemons)
     }
@@ -97,7 +100,7 @@ impl Daemons {
 
     /// Waits until the database answers.
     fn wait_for(&mut self, path: &Path) -> Result<(), SwitchError> {
-        let deadline = Instant::now() + Duration::from_secs(ANSWER_SECONDS);
+        let deadline = Instant::now() + ANSWERS_WITHIN;
         while !path.exists() {
             let ended = self.processes.iter_mut().find_map(|(_, daemon)| daemon.ended());
             if ended.is_some() || Instant::now() >= deadline {
@@ -113,9 +116,9 @@ impl Daemons {
         self.files.path()
     }
 
-    /// The database, for those who outlive a change of this.
-    pub fn database(&self) -> &Database {
-        &self.database
+    /// Their database, for those who outlive a change of this.
+    pub fn vsctl(&self) -> &Vsctl {
+        &self.vsctl
     }
 
     /// Their processes, with what they are called.
@@ -128,14 +131,12 @@ impl Daemons {
         Ok(version_of(&run(self.switch, "ovs-vsctl", &["--version".into()])?))
     }
 
-    /// Changes or reads the database; without `--no-wait` it waits until ovs-vswitchd has done it.
-    pub fn change(&self, arguments: &[&str]) -> Result<String, SwitchError> {
-        self.database.change(arguments).map_err(|error| match error {
-            SwitchError::Program { switch, what } => {
-                failed(switch, format!("{what}{}", self.last_words()))
-            }
-            other => other,
-        })
+    /// Changes or reads the database; what fails is told with what the daemons said.
+    pub fn ask<T>(
+        &self,
+        question: impl FnOnce(&Vsctl) -> Result<T, VsctlError>,
+    ) -> Result<T, SwitchError> {
+        question(&self.vsctl).map_err(|error| self.failed(error))
     }
 
     /// An error of this switch, with what its daemons said.
@@ -158,28 +159,6 @@ impl Drop for Daemons {
             drop(self.processes.remove(0));
         }
     }
-}
-
-/// Where the daemons' database is.
-#[derive(Debug, Clone)]
-pub(super) struct Database {
-    switch: &'static str,
-    folder: PathBuf,
-}
-
-impl Database {
-    /// Changes or reads it; without `--no-wait` it waits until ovs-vswitchd has done it.
-    pub fn change(&self, arguments: &[&str]) -> Result<String, SwitchError> {
-        let timeout = format!("--timeout={ANSWER_SECONDS}");
-        let common = [timeout.into(), remote("--db=unix:", &self.folder)];
-        let arguments: Vec<OsString> =
-            common.into_iter().chain(arguments.iter().map(OsString::from)).collect();
-        run(self.switch, "ovs-vsctl", &arguments)
-    }
-}
-
-fn remote(kind: &str, folder: &Path) -> OsString {
-    joined(kind, &folder.join("db.sock"))
 }
 
 fn control(folder: &Path, name: &str) -> OsString {

@@ -14,10 +14,11 @@ use std::path::{Path, PathBuf};
 use nix::unistd::Pid;
 use vioperf_netlink::Socket;
 
-use super::daemons::{Database, Order};
+use super::daemons::Order;
 use super::{Datapath, NAME, OpenVswitch, TSO};
 use crate::qemu::memory_pages::free_huge_mib;
 use crate::switch::lack::{Lack, find_program};
+use crate::switch::vsctl::Vsctl;
 use crate::switch::{
     Backend, Backing, GuestEnd, Held, NamespaceEnd, NearEnds, Room, Row, Site, Switch, SwitchError,
     Wire,
@@ -133,12 +134,11 @@ impl Switch for OnDpdk {
         let order = Order { switch: ROW.name, vswitchd, settings: own.into() };
         self.inner.start(site, &order)?;
         let daemons = self.inner.daemons()?;
-        let is_initialized = daemons.change(&["get", "Open_vSwitch", ".", "dpdk_initialized"])?;
-        if is_initialized.trim() != "true" {
+        let of_dpdk = |key| daemons.ask(|vsctl| vsctl.get("Open_vSwitch", ".", key));
+        if of_dpdk("dpdk_initialized")? != "true" {
             return Err(daemons.failed("DPDK did not initialize"));
         }
-        let version = daemons.change(&["get", "Open_vSwitch", ".", "dpdk_version"])?;
-        self.dpdk = version.trim().trim_matches('"').to_owned();
+        self.dpdk = of_dpdk("dpdk_version")?;
         Ok(())
     }
 
@@ -159,8 +159,8 @@ impl Switch for OnDpdk {
         let daemons = self.inner.daemons()?;
         let name = format!("vhost{}", guest.number);
         let path = daemons.folder().join(&name);
-        let database = daemons.database().clone();
-        let port = Port { database, name: name.clone(), socket: path.clone() };
+        let vsctl = daemons.vsctl().clone();
+        let port = Port { vsctl, name: name.clone(), socket: path.clone() };
         let settings = [
             format!("type={KIND}"),
             format!("options:vhost-server-path={}", path.display()),
@@ -174,9 +174,9 @@ impl Switch for OnDpdk {
     fn verify(&mut self, _: &mut Site<'_>, wire: &str) -> Result<String, SwitchError> {
         self.inner.is_port(wire)?;
         let daemons = self.inner.daemons()?;
-        let kind = daemons.change(&["get", "Interface", wire, "type"])?;
-        if kind.trim() != KIND {
-            let what = format!("{wire} is of the type {}, not {KIND}", kind.trim());
+        let kind = daemons.ask(|vsctl| vsctl.get("Interface", wire, "type"))?;
+        if kind != KIND {
+            let what = format!("{wire} is of the type {kind}, not {KIND}");
             return Err(SwitchError::NotInForce { switch: ROW.name, what });
         }
         Ok(format!(
@@ -206,7 +206,7 @@ const KIND: &str = "dpdkvhostuserclient";
 /// A guest's port: ovs-vswitchd would look for its QEMU every second after that has gone.
 #[derive(Debug)]
 struct Port {
-    database: Database,
+    vsctl: Vsctl,
     name: String,
     socket: PathBuf,
 }
@@ -214,7 +214,7 @@ struct Port {
 impl Drop for Port {
     fn drop(&mut self) {
         // Where the daemons or their directory have gone before, so has it.
-        let _ = self.database.change(&["--if-exists", "del-port", &self.name]);
+        let _ = self.vsctl.delete_port(NAME, &self.name);
         let _ = fs::remove_file(&self.socket);
     }
 }
