@@ -17,7 +17,7 @@ use super::VIOPERF;
 use super::world::kernel_cache;
 
 /// No machine of a test runs longer; under software emulation on a busy machine it takes a third of it.
-const BOUND: Duration = Duration::from_secs(240);
+const BOUND: Duration = Duration::from_secs(300);
 
 /// What its kernel loads, in an order that is good for all.
 const MODULES: &[&str] = &[
@@ -109,8 +109,10 @@ pub fn run_on(cores: u8, script: &str) -> Said {
     command.args([
         "-M",
         "q35",
+        // All cores in one thread: more cores than this machine has wait for each other's threads, and one that
+        // was halted was seen never to wake again.
         "-accel",
-        "tcg,thread=multi",
+        "tcg,thread=single",
         "-cpu",
         "max",
         "-smp",
@@ -121,7 +123,10 @@ pub fn run_on(cores: u8, script: &str) -> Said {
     command.args(["-nodefaults", "-no-reboot", "-display", "none", "-serial", "stdio"]);
     command.arg("-serial").arg(format!("file:{}", answer.display()));
     command.arg("-kernel").arg(&kernel.image).arg("-initrd").arg(&archive);
-    command.args(["-append", "console=ttyS0 quiet intel_iommu=on mitigations=off panic=-1"]);
+    // A core that waits for its turn on a busy machine is no stall, and to look at it may be its end.
+    let patience = "rcupdate.rcu_cpu_stall_suppress=1";
+    let settings = "console=ttyS0 quiet intel_iommu=on mitigations=off panic=-1";
+    command.args(["-append", &format!("{settings} {patience}")]);
     // The card's cable leads to a hub without anything else.
     command.args(["-device", "intel-iommu,intremap=off", "-device", "pcie-root-port,id=root0"]);
     command.args(["-netdev", "hubport,id=cable,hubid=0", "-device", "igb,bus=root0,netdev=cable"]);
