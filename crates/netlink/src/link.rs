@@ -16,9 +16,10 @@ use crate::virtual_link::{MacvlanMode, mode_of};
 use crate::{Mac, NetlinkError, Result};
 
 /// What an interface says of its ability to pass packets (RFC 2863 `ifOperStatus`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum OperState {
     /// The driver does not say (loopback, many virtual devices); see [`Link::running`] instead.
+    #[default]
     Unknown,
     /// No packets: no carrier, or administratively down.
     Down,
@@ -56,7 +57,7 @@ pub struct Counters {
 }
 
 /// An interface, as the kernel described it at one moment.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Link {
     /// Its number in this namespace.
     pub index: u32,
@@ -398,21 +399,10 @@ fn link_of(message: RouteNetlinkMessage) -> Option<Link> {
     let flags = message.header.flags;
     let mut link = Link {
         index: message.header.index,
-        name: String::new(),
-        mac: None,
-        mtu: 0,
         up: flags.contains(LinkFlags::Up),
         carrier: flags.contains(LinkFlags::LowerUp),
         running: flags.contains(LinkFlags::Running),
-        oper_state: OperState::Unknown,
-        qdisc: None,
-        kind: None,
-        master: None,
-        below: None,
-        macvlan_mode: None,
-        tx_queues: None,
-        rx_queues: None,
-        counters: None,
+        ..Link::default()
     };
     for attribute in message.attributes {
         match attribute {

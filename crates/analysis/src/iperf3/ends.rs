@@ -7,14 +7,28 @@ use vioperf_model::sample::{DatagramOutcome, LoadOutcome, Sample};
 use crate::flow::{Flow, View};
 use crate::window::{Absent, percent};
 
-/// What one end moved in a stretch of time.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub(super) struct Sum {
+/// Bytes in a stretch of time, in seconds from the begin of the load.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+struct Moved {
     start: f64,
     end: f64,
     seconds: f64,
     bytes: u64,
     bits_per_second: f64,
+}
+
+impl Moved {
+    fn new(start: f64, seconds: f64, bytes: u64) -> Self {
+        let bits_per_second = bytes as f64 * 8.0 / seconds;
+        Self { start, end: start + seconds, seconds, bytes, bits_per_second }
+    }
+}
+
+/// What one end moved in a stretch of time.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct Sum {
+    #[serde(flatten)]
+    moved: Moved,
     /// Of TCP: segments that the sender's machine sent again.
     #[serde(skip_serializing_if = "Option::is_none")]
     retransmits: Option<u64>,
@@ -72,11 +86,8 @@ pub(super) struct EndStream {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 struct StreamEnd {
     socket: usize,
-    start: f64,
-    end: f64,
-    seconds: f64,
-    bytes: u64,
-    bits_per_second: f64,
+    #[serde(flatten)]
+    moved: Moved,
     #[serde(skip_serializing_if = "Option::is_none")]
     retransmits: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -163,11 +174,7 @@ fn between(
     let seconds = seconds_between(from, to)?;
     let start = seconds_between(zero, from).unwrap_or(0.0);
     Some(Sum {
-        start,
-        end: start + seconds,
-        seconds,
-        bytes,
-        bits_per_second: bytes as f64 * 8.0 / seconds,
+        moved: Moved::new(start, seconds, bytes),
         retransmits: match sender && !is_udp {
             true => again(to).zip(again(from)).and_then(|(to, from)| to.checked_sub(from)),
             false => None,
@@ -205,11 +212,7 @@ fn of_streams(party: &Party, outcome: &LoadOutcome, sender: bool) -> Vec<StreamE
     };
     let of = |(number, stream): (usize, &vioperf_model::sample::StreamOutcome)| StreamEnd {
         socket: number + 1,
-        start: 0.0,
-        end: seconds,
-        seconds,
-        bytes: stream.bytes,
-        bits_per_second: stream.bytes as f64 * 8.0 / seconds,
+        moved: Moved::new(0.0, seconds, stream.bytes),
         retransmits: stream.tcp.filter(|_| sender).map(|tcp| tcp.retransmissions),
         mean_rtt: stream.tcp.filter(|_| sender).map(|tcp| tcp.rtt_us),
         sender,

@@ -1,8 +1,91 @@
-//! Every machine of a cell, whatever it is there for: what tables of cores are made from.
+//! How busy the machines of a cell were; and each of them, whatever it is there for: what tables of cores are made from.
 
+use schemars::JsonSchema;
+use serde::Serialize;
 use vioperf_model::record::Place;
 
-use super::{CellAnalysis, MachineUse, QemuUse};
+use super::{CellAnalysis, Metric};
+
+/// How busy a machine was. 100 percent are one core.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
+pub struct MachineUse {
+    /// All cores added up.
+    pub busy_percent_of_core: Metric,
+    /// Core by core.
+    pub cores: Vec<CoreUse>,
+}
+
+/// How busy a core was.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
+pub struct CoreUse {
+    /// Its number.
+    pub core: u32,
+    /// Not idle, and not stolen by the hypervisor.
+    pub busy_percent: Metric,
+    /// What with: means over the same trials.
+    pub mean_percent: CoreStates,
+}
+
+/// Time of a core by state, in percent of the window; a state is absent where its counter ran
+/// backwards or is missing.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, JsonSchema)]
+pub struct CoreStates {
+    /// User mode, running a virtual CPU excluded.
+    pub user: Option<f64>,
+    /// Kernel.
+    pub system: Option<f64>,
+    /// Interrupts.
+    pub irq: Option<f64>,
+    /// Soft interrupts.
+    pub softirq: Option<f64>,
+    /// Wanted to run but the hypervisor ran something else. Not counted as busy.
+    pub steal: Option<f64>,
+    /// Running a virtual CPU.
+    pub guest: Option<f64>,
+    /// Idle, with I/O outstanding or not.
+    pub idle: Option<f64>,
+}
+
+/// CPU time of QEMU's threads by their task. 100 percent are one core.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
+pub struct QemuUse {
+    /// Virtual CPUs.
+    pub vcpu_percent_of_core: Metric,
+    /// The main loop: emulated devices' timers and, without vhost, the tap.
+    pub main_loop_percent_of_core: Metric,
+    /// I/O threads and their workers.
+    pub io_percent_of_core: Metric,
+    /// The kernel's vhost workers.
+    pub vhost_percent_of_core: Metric,
+    /// Anything else.
+    pub other_percent_of_core: Metric,
+    /// All of them.
+    pub total_percent_of_core: Metric,
+    /// Time that the threads were runnable but waited for a core.
+    pub waiting_percent_of_core: Metric,
+}
+
+/// Threads of one name, and the cores that they could run on.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+pub struct ThreadsOn {
+    /// Their process, as it is watched.
+    pub process: String,
+    /// Their name.
+    pub thread: String,
+    /// The cores, as the kernel lists them (`0-2,5`).
+    pub cores: String,
+}
+
+/// A guest beside the one under test.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct OtherGuestUse {
+    /// What it is there for.
+    pub place: Place,
+    /// Its cores, as it counted them itself.
+    pub machine: MachineUse,
+    /// The host's threads that ran it.
+    pub qemu: QemuUse,
+}
 
 /// One machine of a cell.
 #[derive(Debug, Clone, Copy)]

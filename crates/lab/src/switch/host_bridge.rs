@@ -179,14 +179,8 @@ mod tests {
             carrier: true,
             running: true,
             oper_state: OperState::Up,
-            qdisc: None,
             kind: Some("bridge".into()),
-            master: None,
-            below: None,
-            macvlan_mode: None,
-            tx_queues: None,
-            rx_queues: None,
-            counters: None,
+            ..Link::default()
         }
     }
 

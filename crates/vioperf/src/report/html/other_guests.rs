@@ -15,17 +15,7 @@ pub fn table(workload: &Workload<'_>) -> Markup {
             div.scroll tabindex="0" {
                 table {
                     caption { "Guests beside the one under test, in percent of one core" }
-                    thead {
-                        tr {
-                            th scope="col" rowspan="2" { "path" }
-                            th.text scope="col" rowspan="2" { "guest" }
-                            th.text scope="col" rowspan="2" { "its cores" }
-                            th.group scope="colgroup" colspan=(tables::QEMU_TASKS.len()) {
-                                "its QEMU’s threads"
-                            }
-                        }
-                        tr { @for task in tables::QEMU_TASKS { th scope="col" { (task) } } }
-                    }
+                    (tables::cpu_head(["guest", "its cores"], "its QEMU’s threads"))
                     tbody {
                         @for cell in &workload.cells {
                             @for guest in &cell.other_guests {

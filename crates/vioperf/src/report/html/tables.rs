@@ -222,17 +222,7 @@ pub fn cpu(workload: &Workload<'_>) -> Markup {
         div.scroll tabindex="0" {
             table {
                 caption { "CPU, in percent of one core" }
-                thead {
-                    tr {
-                        th scope="col" rowspan="2" { "path" }
-                        th.text scope="col" rowspan="2" { "host’s cores" }
-                        th.text scope="col" rowspan="2" { "guest’s cores" }
-                        th.group scope="colgroup" colspan="6" { "QEMU’s threads" }
-                    }
-                    tr {
-                        @for task in QEMU_TASKS { th scope="col" { (task) } }
-                    }
-                }
+                (cpu_head(["host’s cores", "guest’s cores"], "QEMU’s threads"))
                 tbody {
                     @for cell in &workload.cells {
                         tr.base[cell.is_baseline] {
@@ -259,8 +249,22 @@ pub fn cpu(workload: &Workload<'_>) -> Markup {
     }
 }
 
+/// The head of a table whose rows are a path, two fields of text, and the fields of [`qemu`].
+pub fn cpu_head(texts: [&str; 2], threads: &str) -> Markup {
+    html! {
+        thead {
+            tr {
+                th scope="col" rowspan="2" { "path" }
+                @for text in texts { th.text scope="col" rowspan="2" { (text) } }
+                th.group scope="colgroup" colspan=(QEMU_TASKS.len()) { (threads) }
+            }
+            tr { @for task in QEMU_TASKS { th scope="col" { (task) } } }
+        }
+    }
+}
+
 /// Heads of the fields of [`qemu`].
-pub const QEMU_TASKS: [&str; 6] = ["vCPU", "main loop", "I/O", "vhost", "other", "waiting"];
+const QEMU_TASKS: [&str; 6] = ["vCPU", "main loop", "I/O", "vhost", "other", "waiting"];
 
 pub fn qemu(qemu: Option<&QemuUse>) -> Markup {
     let Some(qemu) = qemu else { return html! { td.none colspan="6" {} } };
