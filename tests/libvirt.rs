@@ -150,3 +150,59 @@ fn what_a_killed_run_left_is_put_back() {
     let again = hypervisor.vioperf(&["libvirt", "restore"]).succeeded();
     assert!(again.stdout.contains("nothing to put back"), "{again:#?}");
 }
+
+#[test]
+fn an_interface_is_connected_elsewhere_in_turn_and_put_back_to_the_byte() {
+    let hypervisor = Hypervisor::start();
+    let before = hypervisor.kept();
+    let sources = "default,bridge:br1,network:wire,direct:port:bridge";
+    let out = hypervisor.path("run");
+    let arguments = ["--allow-change", "--source", sources, "--out", out.to_str().unwrap()];
+    let report = json(&test(&hypervisor, &arguments).succeeded());
+    let cells = report["cells"].as_array().unwrap();
+    assert_eq!(cells.len(), 4, "{report:#}");
+    for cell in cells {
+        assert_eq!(cell["trials"]["completed"], 1, "{cell:#}");
+        let ends = cell["ends"].as_array().unwrap();
+        let guest = ends.iter().find(|end| end["place"] == "server").unwrap();
+        assert_eq!(
+            (&guest["interface"]["mac"], &guest["interface"]["driver"]),
+            (&MAC.into(), &"e1000".into())
+        );
+    }
+    // Each trial tells what its guest really was on.
+    let records = fs::read_to_string(out.join("trials.jsonl")).unwrap();
+    let path = |line: &str| {
+        let record: Value = serde_json::from_str(line).unwrap();
+        let path = record["guest"]["path"].as_str().unwrap().to_owned();
+        path.rsplit(", ").next().unwrap().to_owned()
+    };
+    let mut paths: Vec<String> = records.lines().map(path).collect();
+    paths.sort();
+    assert_eq!(paths, ["bridge br0", "bridge br1", "direct port (bridge)", "network wire"]);
+    assert_eq!(hypervisor.kept(), before);
+    assert_eq!(hypervisor.state(), "shut off", "as before");
+    assert_eq!(journals(&hypervisor), 0);
+}
+
+#[test]
+fn what_a_killed_run_connected_elsewhere_is_put_back() {
+    let hypervisor = Hypervisor::start();
+    hypervisor.boot();
+    let before = hypervisor.kept();
+    let elsewhere =
+        ["test", GUEST, "--domain", NAME, "--source=bridge:br1", "--allow-change", "-t", "60s"];
+    let mut run = hypervisor.start_vioperf(&elsewhere);
+    run.until("received");
+    assert_eq!(hypervisor.running_source(), "br1");
+    hypervisor.kill_vioperf();
+    drop(run);
+    assert_ne!(hypervisor.kept(), before, "it was killed in the middle");
+    hypervisor.vioperf(&["libvirt", "restore"]).succeeded();
+    assert_eq!(hypervisor.kept(), before);
+    assert_eq!(
+        (hypervisor.state().as_str(), hypervisor.running_source().as_str()),
+        ("running", "br0")
+    );
+    assert_eq!(journals(&hypervisor), 0);
+}

@@ -68,8 +68,14 @@ esac; done
 "#;
 
 /// What makes the bridge and runs libvirtd, in namespaces of its own: PID 1, so that all ends with it.
+///
+/// There is a second bridge, `br1`, which also is libvirt's network `wire`, and `port`, an interface that macvtap can be on:
+/// both lead to the first one.
 const PLACE: &str = "ip link set lo up && ip link add br0 type bridge && \
     ip addr add 192.0.2.1/24 dev br0 && ip link set br0 up && \
+    ip link add br1 type bridge && ip link set br1 up && \
+    ip link add b0 type veth peer name b1 && ip link set b0 master br0 up && ip link set b1 master br1 up && \
+    ip link add p0 type veth peer name port && ip link set p0 master br0 up && ip link set port up && \
     libvirtd -f /etc/libvirt/libvirtd.conf & \
     until [ -S /run/libvirt/libvirt-sock ]; do sleep 0.05; done; \
     virsh -q -c qemu:///system uri >&2; wait";
@@ -127,6 +133,12 @@ impl Hypervisor {
         let mut hypervisor = Self { folder, place };
         hypervisor.place.until("qemu:///system");
         hypervisor.define(&hypervisor.description());
+        let network = hypervisor.path("network.xml");
+        let wire =
+            "<network><name>wire</name><forward mode='bridge'/><bridge name='br1'/></network>";
+        fs::write(&network, wire).unwrap();
+        hypervisor.virsh(&["net-define", network.to_str().unwrap()]);
+        hypervisor.virsh(&["net-start", "wire"]);
         hypervisor
     }
 
@@ -194,10 +206,19 @@ impl Hypervisor {
 
     /// The model of the NIC that it runs with.
     pub fn running_model(&self) -> String {
-        let listed = self.virsh(&["domiflist", NAME]);
-        listed.split_ascii_whitespace().nth(3).unwrap_or_default().to_owned()
+        self.running_interface(3)
     }
 
+    /// What that is connected to.
+    pub fn running_source(&self) -> String {
+        self.running_interface(2)
+    }
+
+    /// Of the line that virsh has on its interface, the word at that place.
+    fn running_interface(&self, at: usize) -> String {
+        let listed = self.virsh(&["domiflist", NAME]);
+        listed.split_ascii_whitespace().nth(at).unwrap_or_default().to_owned()
+    }
     /// Starts the domain, and waits for its sshd.
     pub fn boot(&self) {
         self.virsh(&["start", NAME]);

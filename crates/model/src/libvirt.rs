@@ -1,10 +1,14 @@
 //! A virtual machine that libvirt looks after: what libvirt calls a domain. What a scenario names, and
 //! what its XML says.
 
+mod source;
+
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+pub use source::{DirectMode, DomainSource, SourceError};
 
 /// The domain that the other end of a path is (`[testbed.libvirt]`): then its hypervisor is watched too.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -19,6 +23,10 @@ pub struct LibvirtDomain {
     /// the address that is measured, or its only one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interface: Option<String>,
+    /// What the interface is connected to while it is measured: `bridge:br1`, `openvswitch:ovs0`, `network:default`,
+    /// `direct:eth0:bridge`; absent leaves it where it is. It can be a factor.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<DomainSource>,
 }
 
 /// A domain as libvirt describes it.
@@ -61,6 +69,12 @@ pub struct DomainInterface {
     /// To what: the bridge, the network, the host's device.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
+    /// Of a direct connection, how macvtap switches (`bridge`, `vepa`, `private`, `passthrough`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode: Option<String>,
+    /// The kind of port that it has on a switch which is not Linux's own bridge (`openvswitch`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub virtual_port: Option<String>,
     /// What the host calls its tap; absent while the domain does not run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<String>,
@@ -93,6 +107,20 @@ pub struct MeasuredDomain {
     /// Why nothing of the hypervisor could be read, where that is so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unreadable: Option<String>,
+}
+
+impl DomainInterface {
+    /// How it is connected, and to what, in words: `bridge br0`, `direct eth0 (vepa)`.
+    pub fn connected_to(&self) -> String {
+        let kind = match (self.connection.as_str(), self.virtual_port.as_deref()) {
+            ("user", _) => return "user (passt or slirp)".to_owned(),
+            ("bridge", Some(port)) => port,
+            (connection, _) => connection,
+        };
+        let source = self.source.as_deref().map(|source| format!(" {source}")).unwrap_or_default();
+        let mode = self.mode.as_deref().map(|mode| format!(" ({mode})")).unwrap_or_default();
+        format!("{kind}{source}{mode}")
+    }
 }
 
 impl MeasuredDomain {

@@ -14,9 +14,8 @@ use serde_json::{Map, Value};
 use crate::scenario::{Guest, Testbed};
 use crate::workload::Workload;
 
-pub(crate) use keys::keys_of;
 pub use keys::{Key, Takes};
-pub(crate) use keys::{schema_of, takes};
+pub(crate) use keys::{changeable_schema_of, keys_of, takes};
 pub use value::in_words;
 pub(crate) use value::level_names;
 
@@ -56,7 +55,8 @@ impl Section for Guest {
 
 impl Section for Testbed {
     const NAME: SectionName = SectionName::Testbed;
-    const FIXED: &'static [&'static str] = &["server", "libvirt"];
+    const FIXED: &'static [&'static str] =
+        &["server", "libvirt.domain", "libvirt.uri", "libvirt.interface"];
 }
 
 impl Section for Workload {
@@ -106,6 +106,15 @@ impl SectionName {
         }
     }
 
+    /// Keys that hold for a whole run, dotted.
+    fn fixed(self) -> &'static [&'static str] {
+        match self {
+            Self::Guest => Guest::FIXED,
+            Self::Testbed => Testbed::FIXED,
+            Self::Workload => Workload::FIXED,
+        }
+    }
+
     /// The key that a dotted path names, or is inside of (`offloads.gro`).
     pub fn key(self, path: &str) -> Option<&'static Key> {
         self.keys().iter().find(|key| key.is_path(path))
@@ -117,11 +126,24 @@ impl SectionName {
     /// In words, what it takes instead.
     pub fn check(self, path: &str, value: &Value) -> Result<(), String> {
         let mut table = Map::new();
-        if self == Self::Workload {
-            table.insert("kind".to_owned(), Value::from("tcp-stream"));
-        }
         set(&mut table, path, value.clone());
-        let table = Value::Object(table);
+        let mut table = Value::Object(table);
+        if let Some(fixed) = self.fixed().iter().find(|fixed| at(&table, fixed).is_some()) {
+            return Err(format!(
+                "{}.{fixed} holds for a whole run: leave it out here",
+                self.name()
+            ));
+        }
+        // What there is no section, or no table in it, without.
+        match (self, table.as_object_mut()) {
+            (Self::Testbed, Some(table)) => {
+                if let Some(Value::Object(domain)) = table.get_mut("libvirt") {
+                    domain.insert("domain".to_owned(), Value::from("any"));
+                }
+            }
+            (Self::Workload, Some(table)) => set(table, "kind", Value::from("tcp-stream")),
+            _ => {}
+        }
         let checked = match self {
             Self::Guest => serde_json::from_value::<Guest>(table).map(drop),
             Self::Testbed => serde_json::from_value::<Testbed>(table).map(drop),

@@ -70,16 +70,26 @@ pub(super) fn interfaces<'a>(document: &'a Document<'a>) -> impl Iterator<Item =
 
 /// What it says of one interface.
 pub(super) fn interface(node: Node<'_, '_>) -> DomainInterface {
-    let source = child(node, "source");
-    let to = ["bridge", "network", "dev", "path", "name"];
-    let source = to.iter().find_map(|name| attribute(source, name));
+    let from = child(node, "source");
+    // A running domain tells the bridge or device of its network too, by which it is connected at the moment.
+    let network = attribute(from, "network");
+    let connection = match network {
+        Some(_) => "network",
+        None => node.attribute("type").unwrap_or_default(),
+    };
+    let to = ["bridge", "dev", "path", "name"];
+    let source = network.clone().or_else(|| to.iter().find_map(|name| attribute(from, name)));
+    let mode = attribute(from, "mode").filter(|_| connection == "direct");
+    let port = attribute(child(node, "virtualport"), "type").filter(|_| network.is_none());
     let mut driver = driver(child(node, "driver"));
     let queues = driver.remove("queues").and_then(|queues| queues.parse().ok());
     DomainInterface {
         mac: mac(node).unwrap_or_default(),
         model: attribute(child(node, "model"), "type").unwrap_or_default(),
-        connection: node.attribute("type").unwrap_or_default().to_owned(),
+        connection: connection.to_owned(),
         source,
+        mode,
+        virtual_port: port,
         target: attribute(child(node, "target"), "dev"),
         queues,
         backend: driver.remove("name"),

@@ -1,11 +1,14 @@
-//! A domain's XML with another NIC: what is to be otherwise is written into the text, and every other byte
-//! stays.
+//! A domain's XML with another NIC, or with its NIC connected elsewhere: what is to be otherwise is written into the
+//! text, and every other byte stays.
+
+mod source;
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::ops::Range;
 
 use roxmltree::Node;
+use vioperf_model::libvirt::DomainSource;
 use vioperf_model::nic::NicModel;
 
 use super::domain_xml::{self, XmlError, child};
@@ -43,13 +46,18 @@ const OPTIONS: &[(&str, &str)] = &[
     ("guest_ufo", "guest.ufo"),
 ];
 
+/// Types of interfaces that are devices of the host's, which QEMU only hands on.
+const PASSED: &[&str] = &["hostdev", "vdpa"];
+
 /// What an interface is to be.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Edit {
-    /// The NIC's model, in libvirt's words.
-    model: String,
+    /// The NIC's model, in libvirt's words; absent leaves it.
+    model: Option<String>,
     /// What is set of its driver, by libvirt's names.
     driver: BTreeMap<String, String>,
+    /// What it is connected to; absent leaves it.
+    source: Option<DomainSource>,
 }
 
 /// Why an interface cannot be so.
@@ -63,7 +71,8 @@ pub enum EditError {
     NoInterface(String),
     /// It is not one of QEMU's NICs.
     #[error(
-        "the interface {mac} is of type {kind}, a device of the host: there is no model that could be changed"
+        "the interface {mac} is of type {kind}, a device of the host's that the guest has: it has no model and no \
+         source that could be changed; it can be measured as it is"
     )]
     Passed {
         /// Its MAC address.
@@ -71,6 +80,12 @@ pub enum EditError {
         /// Its type.
         kind: String,
     },
+    /// No model of QEMU's.
+    #[error(
+        "the model {0} is a part of a card of the host's, which a domain gets by an <interface type='hostdev'> of \
+         its own: measure one that has it as it is"
+    )]
+    NoModel(NicModel),
     /// libvirt has no place for an option.
     #[error(
         "libvirt has no setting for the device option `{name}` of {model}; it has, of virtio: {known}"
@@ -94,6 +109,9 @@ impl Edit {
         model: NicModel,
         options: impl IntoIterator<Item = (&'a str, String)>,
     ) -> Result<Self, EditError> {
+        if model.row().is_passed_through() {
+            return Err(EditError::NoModel(model));
+        }
         let is_virtio = model.name() == VIRTIO;
         let model = if is_virtio { VIRTIO } else { model.row().qemu_device };
         let mut driver = BTreeMap::new();
@@ -112,13 +130,13 @@ impl Edit {
             };
             driver.insert((*option).to_owned(), value);
         }
-        Ok(Self { model: model.to_owned(), driver })
+        Ok(Self { model: Some(model.to_owned()), driver, source: None })
     }
 
-    /// The model, in libvirt's words.
+    /// The same, connected to this.
     #[must_use]
-    pub fn model(&self) -> &str {
-        &self.model
+    pub fn connected_to(self, source: Option<DomainSource>) -> Self {
+        Self { source, ..self }
     }
 
     /// The XML with that interface so.
@@ -132,14 +150,27 @@ impl Edit {
             .find(is_it)
             .ok_or_else(|| EditError::NoInterface(mac.to_owned()))?;
         let kind = interface.attribute("type").unwrap_or_default();
-        if kind == "hostdev" {
+        if PASSED.contains(&kind) {
             return Err(EditError::Passed { mac: mac.to_owned(), kind: kind.to_owned() });
         }
+        let mut changes = self.changes_of_nic(interface);
+        changes.extend(self.source.iter().flat_map(|source| source::changes(source, interface)));
+        changes.sort_by_key(|(place, _)| std::cmp::Reverse(place.start));
+        let mut text = xml.to_owned();
+        for (place, new) in changes {
+            text.replace_range(place, &new);
+        }
+        Ok(text)
+    }
+
+    /// Of the model and its driver.
+    fn changes_of_nic(&self, interface: Node<'_, '_>) -> Vec<Change> {
+        let Some(model) = &self.model else { return Vec::new() };
         let now = child(interface, "model").and_then(|model| model.attribute("type"));
-        let is_other = now != Some(self.model.as_str());
-        let mut changes: Vec<(Range<usize>, String)> = Vec::new();
+        let is_other = now != Some(model.as_str());
+        let mut changes = Vec::new();
         if is_other {
-            let new = format!("<model type='{}'/>", escaped(&self.model));
+            let new = format!("<model type='{}'/>", escaped(model));
             changes.push(replacement(interface, "model", &new));
         }
         // What is there is virtio's alone: no other model has a driver with options.
@@ -152,17 +183,25 @@ impl Edit {
         if driver != domain_xml::driver(old) {
             changes.push(replacement(interface, "driver", &driver_element(&driver)));
         }
-        changes.sort_by_key(|(place, _)| std::cmp::Reverse(place.start));
-        let mut text = xml.to_owned();
-        for (place, new) in changes {
-            text.replace_range(place, &new);
-        }
-        Ok(text)
+        changes
     }
 }
 
+impl fmt::Display for Edit {
+    /// `virtio, bridge:br1`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let source = self.source.as_ref().map(ToString::to_string);
+        let words: Vec<String> = self.model.clone().into_iter().chain(source).collect();
+        f.write_str(if words.is_empty() { "its own NIC" } else { "" })?;
+        f.write_str(&words.join(", "))
+    }
+}
+
+/// Another text in a place of the description.
+type Change = (Range<usize>, String);
+
 /// In place of a child, or behind the MAC address where there is none.
-fn replacement(interface: Node<'_, '_>, name: &str, new: &str) -> (Range<usize>, String) {
+fn replacement(interface: Node<'_, '_>, name: &str, new: &str) -> Change {
     if let Some(old) = child(interface, name) {
         return (old.range(), new.to_owned());
     }
@@ -207,9 +246,9 @@ fn escaped(value: &str) -> String {
 mod tests {
     use super::*;
 
-    const XML: &str = include_str!("testing/domain.xml");
-    const FIRST: &str = "52:54:00:aa:bb:01";
-    const SECOND: &str = "52:54:00:aa:bb:02";
+    pub(super) const XML: &str = include_str!("testing/domain.xml");
+    pub(super) const FIRST: &str = "52:54:00:aa:bb:01";
+    pub(super) const SECOND: &str = "52:54:00:aa:bb:02";
 
     fn edit(model: &str, options: &[(&'static str, &str)]) -> Edit {
         let options = options.iter().map(|(name, value)| (*name, (*value).to_owned()));
@@ -217,7 +256,7 @@ mod tests {
     }
 
     /// The lines that are otherwise, without their indentation.
-    fn changed<'a>(before: &'a str, after: &'a str) -> (Vec<&'a str>, Vec<&'a str>) {
+    pub(super) fn changed<'a>(before: &'a str, after: &'a str) -> (Vec<&'a str>, Vec<&'a str>) {
         let only = |a: &'a str, b: &str| -> Vec<&'a str> {
             a.lines().filter(|line| !b.lines().any(|other| other == *line)).map(str::trim).collect()
         };
@@ -268,7 +307,12 @@ mod tests {
     fn what_cannot_be_changed_is_said() {
         let edit = edit("e1000", &[]);
         assert!(matches!(edit.apply(XML, "52:54:00:00:00:00"), Err(EditError::NoInterface(_))));
-        let passed = XML.replace("<interface type='bridge'>", "<interface type='hostdev'>");
-        assert!(matches!(edit.apply(&passed, FIRST), Err(EditError::Passed { .. })));
+        for kind in PASSED {
+            let passed =
+                XML.replace("<interface type='bridge'>", &format!("<interface type='{kind}'>"));
+            assert!(matches!(edit.apply(&passed, FIRST), Err(EditError::Passed { .. })));
+        }
+        let vf = Edit::new("vf".parse().unwrap(), []).unwrap_err().to_string();
+        assert!(vf.contains("<interface type='hostdev'>"), "{vf}");
     }
 }

@@ -6,6 +6,7 @@ use vioperf_model::libvirt::DomainFacts;
 use vioperf_model::suggest::nearest;
 
 use super::domain_xml::{self, XmlError};
+use super::edit::{Edit, EditError};
 use super::virsh::{Virsh, VirshError};
 
 /// Who knows a guest's addresses, the surest first: libvirt's DHCP server, the guest's agent, the host's
@@ -19,6 +20,8 @@ const NEIGHBOURS: &str = "arp";
 pub struct Found {
     /// What it is at this moment.
     pub facts: DomainFacts,
+    /// Its description at this moment.
+    xml: String,
     /// Whether libvirt keeps a definition of it: a transient one is gone when it stops.
     pub is_persistent: bool,
     /// Whether its memory is saved on the disk, from where it would be started.
@@ -30,6 +33,14 @@ impl Found {
     #[must_use]
     pub fn is_up(&self) -> bool {
         is_up(&self.facts.state)
+    }
+
+    /// Whether the interface with that MAC address can be so.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn can_have(&self, edit: &Edit, mac: &str) -> Result<(), EditError> {
+        edit.apply(&self.xml, mac).map(drop)
     }
 }
 
@@ -72,7 +83,7 @@ pub fn list(virsh: &Virsh, addresses: bool) -> Result<Vec<DomainFacts>, FindErro
             continue;
         }
         match facts(virsh, uuid, addresses) {
-            Ok(facts) => all.push(facts),
+            Ok((facts, _)) => all.push(facts),
             Err(FindError::Virsh(VirshError::NoDomain(_))) => {}
             Err(error) => return Err(error),
         }
@@ -87,7 +98,7 @@ pub fn list(virsh: &Virsh, addresses: bool) -> Result<Vec<DomainFacts>, FindErro
 /// When there is none, with the nearest name.
 pub fn find(virsh: &Virsh, name: &str) -> Result<Found, FindError> {
     // Not by `domuuid`, which takes a name but no UUID.
-    let facts = match facts(virsh, name, true) {
+    let (facts, xml) = match facts(virsh, name, true) {
         Err(FindError::Virsh(VirshError::NoDomain(_))) => return Err(unknown(virsh, name)),
         facts => facts?,
     };
@@ -98,7 +109,8 @@ pub fn find(virsh: &Virsh, name: &str) -> Result<Found, FindError> {
             .filter_map(|line| line.split_once(':'))
             .any(|(name, value)| name.trim() == key && value.trim() == "yes")
     };
-    Ok(Found { facts, is_persistent: says("Persistent"), has_managed_save: says("Managed save") })
+    let (is_persistent, has_managed_save) = (says("Persistent"), says("Managed save"));
+    Ok(Found { facts, xml, is_persistent, has_managed_save })
 }
 
 fn unknown(virsh: &Virsh, name: &str) -> FindError {
@@ -108,7 +120,8 @@ fn unknown(virsh: &Virsh, name: &str) -> FindError {
     FindError::Unknown { name: name.to_owned(), hint: hint.unwrap_or_default() }
 }
 
-fn facts(virsh: &Virsh, uuid: &str, addresses: bool) -> Result<DomainFacts, FindError> {
+/// What it is, and its description.
+fn facts(virsh: &Virsh, uuid: &str, addresses: bool) -> Result<(DomainFacts, String), FindError> {
     let state = state(virsh, uuid)?;
     let xml = virsh.ask(&["dumpxml", "--domain", uuid])?;
     let facts = domain_xml::facts(&xml);
@@ -120,7 +133,7 @@ fn facts(virsh: &Virsh, uuid: &str, addresses: bool) -> Result<DomainFacts, Find
             interface.addresses = known.get(&interface.mac).cloned().unwrap_or_default();
         }
     }
-    Ok(facts)
+    Ok((facts, xml))
 }
 
 /// In virsh's words: `running`, `shut off`, `paused` …

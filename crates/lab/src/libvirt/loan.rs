@@ -8,6 +8,8 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use vioperf_model::libvirt::DomainInterface;
+
 use super::domain_xml::{self, XmlError};
 use super::edit::{Edit, EditError};
 use super::journal::{Entry, Journal, JournalError, Left};
@@ -65,6 +67,16 @@ pub enum LoanError {
     /// The user wants the end.
     #[error("interrupted")]
     Interrupted,
+    /// It runs otherwise than it was told.
+    #[error("libvirt started {name} with {now}, and not with {wanted} as it was told: see its log")]
+    NotTaken {
+        /// Which.
+        name: String,
+        /// What it was given.
+        wanted: String,
+        /// What it has.
+        now: String,
+    },
     /// libvirt made something else of its own description.
     #[error(
         "libvirt gives another description of {name} than before, although it was given its own: compare \
@@ -178,6 +190,15 @@ impl Loan {
         define(&self.virsh, &file)?;
         self.shut_down(given_up)?;
         self.virsh.order(&["start", "--domain", &uuid])?;
+        let live = self.live()?;
+        if edit.apply(&live, &interface)? != live {
+            let now = self
+                .interface_in(&live)?
+                .map(|now| format!("{} on {}", now.model, now.connected_to()));
+            let now = now.unwrap_or_else(|| "no such interface".to_owned());
+            let (name, wanted) = (self.journal.entry().name.clone(), edit.to_string());
+            return Err(LoanError::NotTaken { name, wanted, now });
+        }
         self.standing = Some(edit.clone());
         Ok(())
     }
@@ -219,18 +240,26 @@ impl Loan {
 
     /// Whether the domain runs with the interface that a description gives it.
     fn runs_as_described(&self, xml: &str) -> Result<bool, LoanError> {
-        let Entry { uuid, interface, .. } = self.journal.entry();
-        if !is_up(&state(&self.virsh, uuid)?) {
+        if !is_up(&state(&self.virsh, &self.journal.entry().uuid)?) {
             return Ok(false);
         }
-        let live = self.virsh.ask(&["dumpxml", "--domain", uuid])?;
         let of = |xml: &str| -> Result<_, XmlError> {
-            let facts = domain_xml::facts(xml)?;
-            let found = facts.interfaces.into_iter().find(|found| found.mac == *interface);
             // What the host calls its tap is told of a running domain alone.
-            Ok(found.map(|found| (found.model, found.queues, found.backend, found.driver)))
+            let told = |it: DomainInterface| DomainInterface { target: None, ..it };
+            Ok(self.interface_in(xml)?.map(told))
         };
-        Ok(of(&live)? == of(xml)?)
+        Ok(of(&self.live()?)? == of(xml)?)
+    }
+
+    /// What libvirt says of the running domain.
+    fn live(&self) -> Result<String, VirshError> {
+        self.virsh.ask(&["dumpxml", "--domain", &self.journal.entry().uuid])
+    }
+
+    /// The interface that is altered, as a description has it.
+    fn interface_in(&self, xml: &str) -> Result<Option<DomainInterface>, XmlError> {
+        let of = &self.journal.entry().interface;
+        Ok(domain_xml::facts(xml)?.interfaces.into_iter().find(|found| found.mac == *of))
     }
 
     fn shut_down(&self, given_up: &dyn Fn() -> bool) -> Result<(), LoanError> {

@@ -17,7 +17,8 @@ pub(crate) type Leveled<T> = (T, Vec<Level>);
 /// Every combination of levels; what concerns the guest alone does not multiply baselines.
 pub(crate) fn cells(scenario: &Scenario) -> Vec<Cell> {
     // A domain of libvirt is always in the path: what would be its baseline is another machine's.
-    let without_guest = (!scenario.changes_domain()).then_some(None);
+    let is_domain = scenario.testbed.libvirt.is_some() && !scenario.factors.nic.is_empty();
+    let without_guest = (!is_domain).then_some(None);
     let models = scenario.factors.nic.as_slice().iter().copied().map(Some);
     let paths = without_guest.into_iter().chain(models);
     let workloads = combinations(scenario, scenario.workload.clone());

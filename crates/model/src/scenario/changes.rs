@@ -8,7 +8,7 @@ use serde::de::{DeserializeSeed, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 
-use crate::section::{Section, schema_of};
+use crate::section::{Section, changeable_schema_of};
 
 /// Some keys of a section, with their values. What is absent stays as it is in the scenario; tables
 /// (options, offloads) are added to those of the scenario.
@@ -97,9 +97,8 @@ impl<T: Section> schemars::JsonSchema for Changes<T> {
     }
 
     fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        let mut schema = schema_of::<T>();
+        let mut schema = changeable_schema_of::<T>();
         if let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) {
-            properties.retain(|name, _| !T::FIXED.contains(&name.as_str()));
             // What is absent is not changed.
             for property in properties.values_mut().filter_map(Value::as_object_mut) {
                 property.remove("default");

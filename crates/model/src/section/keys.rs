@@ -49,7 +49,7 @@ impl Key {
 }
 
 /// The schema of a section with everything in its place.
-pub(crate) fn schema_of<T: schemars::JsonSchema>() -> Value {
+fn schema_of<T: schemars::JsonSchema>() -> Value {
     let settings =
         SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
     settings.into_generator().into_root_schema_for::<T>().to_value()
@@ -58,13 +58,29 @@ pub(crate) fn schema_of<T: schemars::JsonSchema>() -> Value {
 /// The keys that can be changed.
 pub(crate) fn keys_of<T: Section>() -> Vec<Key> {
     let mut keys = Vec::new();
-    collect("", &schema_of::<T>(), &mut keys);
-    keys.retain(|key| {
-        !T::FIXED
-            .iter()
-            .any(|fixed| key.path == *fixed || key.path.starts_with(&format!("{fixed}.")))
-    });
+    collect("", &changeable_schema_of::<T>(), &mut keys);
     keys
+}
+
+/// The schema of a section without the keys that hold for a whole run.
+pub(crate) fn changeable_schema_of<T: Section>() -> Value {
+    let mut schema = schema_of::<T>();
+    for fixed in T::FIXED {
+        let (table, name) = match fixed.rsplit_once('.') {
+            Some((table, name)) => {
+                (format!("/properties/{}", table.replace('.', "/properties/")), name)
+            }
+            None => (String::new(), *fixed),
+        };
+        let Some(table) = schema.pointer_mut(&table) else { continue };
+        if let Some(properties) = table.get_mut("properties").and_then(Value::as_object_mut) {
+            properties.remove(name);
+        }
+        if let Some(required) = table.get_mut("required").and_then(Value::as_array_mut) {
+            required.retain(|required| required != name);
+        }
+    }
+    schema
 }
 
 fn collect(prefix: &str, schema: &Value, keys: &mut Vec<Key>) {

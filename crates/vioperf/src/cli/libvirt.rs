@@ -23,6 +23,10 @@ pub struct DomainOptions {
     /// Measure it with these NIC models in turn, such as e1000,virtio; needs --allow-change
     #[arg(long, value_name = "MODELS", requires = "domain")]
     pub nic: Option<String>,
+    /// Measure it with that interface connected to these in turn: bridge:BRIDGE, openvswitch:BRIDGE, network:NETWORK,
+    /// direct:INTERFACE:MODE (macvtap), `default` for where it is; needs --allow-change
+    #[arg(long, value_name = "SOURCES", requires = "domain")]
+    pub source: Option<String>,
     /// What is allowed
     #[command(flatten)]
     pub allowed: Allowed,
@@ -32,7 +36,7 @@ pub struct DomainOptions {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Virtual machines of libvirt")]
 pub struct Allowed {
-    /// Allow to shut the domain down, give it another NIC, start it, and put it back at the end
+    /// Allow to shut the domain down, give it another NIC or connect it elsewhere, start it, and put it back at the end
     #[arg(long)]
     pub allow_change: bool,
     /// Allow to pull its plug where it does not shut down within a minute
@@ -67,11 +71,14 @@ impl DomainOptions {
             ("--libvirt", "uri", &self.libvirt),
             ("--interface", "interface", &self.interface),
         ];
-        let nic = self.nic.as_deref();
+        let factors = [("--nic", "nic", &self.nic), ("--source", "libvirt.source", &self.source)];
         let named = keys.into_iter().filter_map(|(option, key, value)| {
             Some(Override::option(option, "testbed.libvirt", key, value.clone()?))
         });
-        named.chain(nic.map(|nic| Override::flag("--nic", "factors", "nic", nic))).collect()
+        let varied = factors.into_iter().filter_map(|(option, key, levels)| {
+            Some(Override::flag(option, "factors", key, levels.as_deref()?))
+        });
+        named.chain(varied).collect()
     }
 }
 

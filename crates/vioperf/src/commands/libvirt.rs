@@ -123,15 +123,10 @@ fn cells(interface: &DomainInterface) -> [String; 5] {
     nic.extend(interface.backend.clone());
     nic.extend(interface.queues.map(|queues| format!("{queues} queues")));
     nic.extend(interface.driver.iter().map(|(name, value)| format!("{name}={value}")));
-    let source = interface.source.as_deref().unwrap_or_default();
-    let to = match interface.connection.as_str() {
-        "user" => "user (passt or slirp)".to_owned(),
-        connection => format!("{connection} {source}"),
-    };
     [
         nic.join(", "),
         interface.mac.clone(),
-        to,
+        interface.connected_to(),
         interface.target.clone().unwrap_or_default(),
         interface.addresses.join(", "),
     ]

@@ -7,9 +7,8 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow};
 use vioperf_lab::libvirt::{self, Edit, FindError, Found, Left, Loan, LoanError, Terms, Virsh};
 use vioperf_model::libvirt::{DomainInterface, LibvirtDomain, MeasuredDomain};
-use vioperf_model::nic::NicModel;
 use vioperf_model::plan::{Cell, Plan};
-use vioperf_model::scenario::{Guest, Scenario};
+use vioperf_model::scenario::Scenario;
 
 use super::hypervisor::Whereabouts;
 use super::ssh::Destination;
@@ -66,8 +65,8 @@ pub fn examine(
     let changes = scenario.changes_domain();
     if changes && !permission.change {
         problems.push(format!(
-            "the scenario changes the NIC of the virtual machine {}, which is shut down and started for that, \
-             and put back at the end: say --allow-change if it may",
+            "the scenario changes the NIC of the virtual machine {}, or what that is connected to: it is shut down and \
+             started for that, and put back at the end: say --allow-change if it may",
             wanted.domain
         ));
     }
@@ -79,7 +78,7 @@ pub fn examine(
             let name = &found.facts.name;
             problems
                 .extend(obstacles.map(|it| format!("the domain {name} cannot be changed: {it}")));
-            problems.extend(edits(scenario));
+            problems.extend(edits(scenario, &found, interface.as_ref()));
         }
         let whereabouts = match &permission.hypervisor {
             Some(destination) => Whereabouts::Ssh(destination.clone()),
@@ -159,8 +158,7 @@ fn interface_of(
     let name = &found.facts.name;
     let described = || {
         let one = |interface: &DomainInterface| {
-            let source = interface.source.as_deref().unwrap_or_default();
-            format!("{} ({} on {} {source})", interface.mac, interface.model, interface.connection)
+            format!("{} ({} on {})", interface.mac, interface.model, interface.connected_to())
         };
         all.iter().map(one).collect::<Vec<_>>().join(", ")
     };
@@ -196,12 +194,15 @@ fn interface_of(
     }
 }
 
-/// What of its cells no interface can be.
-fn edits(scenario: &Scenario) -> Vec<String> {
+/// What of its cells no interface can be, or this one cannot.
+fn edits(scenario: &Scenario, found: &Found, interface: Option<&DomainInterface>) -> Vec<String> {
     let mut wrong: Vec<String> = Vec::new();
     for cell in &Plan::new(scenario, 0).cells {
-        let (Some(model), Some(guest)) = (cell.nic, &cell.guest) else { continue };
-        match edit(model, guest) {
+        let checked = edit(cell).and_then(|edit| match interface {
+            Some(interface) => found.can_have(&edit, &interface.mac),
+            None => Ok(()),
+        });
+        match checked {
             Err(error) if !wrong.contains(&error.to_string()) => wrong.push(error.to_string()),
             _ => {}
         }
@@ -209,10 +210,18 @@ fn edits(scenario: &Scenario) -> Vec<String> {
     wrong
 }
 
-fn edit(model: NicModel, guest: &Guest) -> Result<Edit, libvirt::EditError> {
-    // Options are those of virtio: of a factor with other models beside it they mean that one.
-    let options = guest.device_options.iter().filter(|_| model.name() == "virtio");
-    Edit::new(model, options.map(|(name, value)| (name.as_str(), value.to_string())))
+/// What the interface is to be in a cell.
+fn edit(cell: &Cell) -> Result<Edit, libvirt::EditError> {
+    let of_nic = match (cell.nic, &cell.guest) {
+        (Some(model), Some(guest)) => {
+            // Options are those of virtio: of a factor with other models beside it they mean that one.
+            let options = guest.device_options.iter().filter(|_| model.name() == "virtio");
+            Edit::new(model, options.map(|(name, value)| (name.as_str(), value.to_string())))?
+        }
+        _ => Edit::default(),
+    };
+    let domain = cell.testbed.libvirt.as_ref();
+    Ok(of_nic.connected_to(domain.and_then(|domain| domain.source.clone())))
 }
 
 impl Domain {
@@ -269,13 +278,12 @@ pub struct Lent {
 }
 
 impl Lent {
-    /// What has to be done so that it runs with the NIC of a cell; nothing where it does.
+    /// What has to be done so that it runs with the NIC of a cell, connected as there; nothing where it does.
     ///
     /// # Errors
     /// What libvirt refused.
     pub fn lacks(&self, cell: &Cell) -> Result<Option<Edit>, LoanError> {
-        let (Some(model), Some(guest)) = (cell.nic, &cell.guest) else { return Ok(None) };
-        let edit = edit(model, guest)?;
+        let edit = edit(cell)?;
         Ok(if self.loan.has(&edit)? { None } else { Some(edit) })
     }
 

@@ -55,7 +55,7 @@ impl GuestStage<'_> {
             let mut fresh = Ends::greet(connection, &name, interrupt).map_err(never_ready)?;
             self.domain.look_again();
             self.domain.measured.unreadable = fresh.watch_hypervisor(self.domain, interrupt);
-            if let Some(reason) = self.wrong_driver(cell, &mut fresh) {
+            if let Some(reason) = self.wrong_interface(cell, &mut fresh) {
                 return Err(void(reason));
             }
             *ends = Some(fresh);
@@ -117,7 +117,7 @@ impl GuestStage<'_> {
         if let Some(ends) = ends.take() {
             ends.farewell();
         }
-        output.status_step(&format!("{} is started with {}", lent.name, edit.model()));
+        output.status_step(&format!("{} is started with {edit}", lent.name));
         lent.give(&edit, interrupt).map_err(failed)?;
         Ok(true)
     }
@@ -141,14 +141,16 @@ impl GuestStage<'_> {
         }
     }
 
-    /// A number for another driver would be worse than none.
-    fn wrong_driver(&self, cell: &Cell, ends: &mut Ends) -> Option<String> {
-        let model = cell.nic?;
+    /// A number for another interface or driver would be worse than none.
+    fn wrong_interface(&self, cell: &Cell, ends: &mut Ends) -> Option<String> {
+        // As it is it has what it has.
+        self.lent.as_ref()?;
         let Some(facts) = ends.server_interface() else {
-            return Some(format!(
-                "the guest does not tell which interface has the address that is measured, so not that it has \
-                 bound its {model} NIC"
-            ));
+            return Some(
+                "the guest does not tell which interface has the address that is measured, so not that it is the one \
+                 that was changed"
+                    .to_owned(),
+            );
         };
         let asked = &self.domain.measured.interface;
         if !facts.mac.eq_ignore_ascii_case(asked) {
@@ -158,6 +160,7 @@ impl GuestStage<'_> {
                 facts.name, facts.mac
             ));
         }
+        let model = cell.nic?;
         let wanted = model.row().driver;
         match facts.driver.as_deref() {
             Some(driver) if driver == wanted => None,
@@ -171,11 +174,10 @@ impl GuestStage<'_> {
 
 /// The way of its frames on the hypervisor.
 fn path(interface: &DomainInterface) -> String {
-    let to = interface.source.as_deref().unwrap_or("its host");
     let tap = interface.target.as_deref().unwrap_or("no tap");
     let backend = interface.backend.as_deref().map(|backend| format!(" by {backend}"));
     let backend = backend.unwrap_or_default();
-    format!("{}{backend}, {tap}, {} {to}", interface.model, interface.connection)
+    format!("{}{backend}, {tap}, {}", interface.model, interface.connected_to())
 }
 
 fn void(reason: String) -> AttemptEnd {

@@ -106,7 +106,7 @@ fn run<A: Audience>(
         // What the path is like has no part in the order.
         Some(guest) => {
             let plan = Plan::new(&scenario, seed);
-            guest.meet(&one_of_each_nic(&plan), &way, interrupt, output)?
+            guest.meet(&one_of_each_guest(&plan), &way, interrupt, output)?
         }
         None => {
             let connection = way.connect(interrupt)?;
@@ -161,8 +161,8 @@ fn run<A: Audience>(
     Ok((info, audience))
 }
 
-/// The cells in the order of the first block, one of each NIC.
-fn one_of_each_nic(plan: &Plan) -> Vec<&Cell> {
+/// The cells in the order of the first block, one of each NIC and what that is connected to.
+fn one_of_each_guest(plan: &Plan) -> Vec<&Cell> {
     let mut cells: Vec<&Cell> = Vec::new();
     for cell in plan.blocks.first().into_iter().flatten().filter_map(|&at| plan.cells.get(at)) {
         if !cells.iter().any(|other| other.shares_testbed_with(cell)) {
