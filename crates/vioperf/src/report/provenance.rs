@@ -39,12 +39,14 @@ pub fn facts(analysis: &RunAnalysis) -> Vec<(&'static str, String)> {
         let accel = if hypervisor.emulated { "software emulation (TCG)" } else { "KVM" };
         let vcpus = count(usize::from(hypervisor.vcpus), "virtual CPU");
         facts.extend([
-            ("QEMU", format!("{} ({})", qemu_version(hypervisor), hypervisor.qemu_path)),
+            ("QEMU", of_each(run, |ran| format!("{} ({})", qemu_version(ran), ran.qemu_path))),
             ("Acceleration", format!("{accel}: {}", hypervisor.accel_reason)),
             ("Guest", format!("{vcpus}, {}", run.scenario.guest.memory)),
             (
                 "Guest kernel",
-                format!("{} ({})", hypervisor.guest_kernel_release, hypervisor.guest_kernel_origin),
+                of_each(run, |ran| {
+                    format!("{} ({})", ran.guest_kernel_release, ran.guest_kernel_origin)
+                }),
             ),
         ]);
         if let Some(times) = &hypervisor.template {
@@ -153,6 +155,17 @@ fn calibration(citation: Option<&CalibrationCitation>) -> Vec<(&'static str, Str
     facts
 }
 
+/// What is told of whatever ran guests, the first cell's first; once where they are alike in it.
+fn of_each(run: &RunInfo, tell: impl Fn(&HypervisorFacts) -> String) -> String {
+    let mut told: Vec<String> = Vec::new();
+    for said in run.hypervisor.iter().chain(run.variant_hypervisors.values()).map(tell) {
+        if !told.contains(&said) {
+            told.push(said);
+        }
+    }
+    told.join("; ")
+}
+
 /// The version without the words that QEMU prints before it.
 fn qemu_version(hypervisor: &HypervisorFacts) -> &str {
     let version = hypervisor.qemu_version.as_str();
@@ -228,6 +241,27 @@ mod tests {
     use vioperf_analysis::testing::Synthetic;
 
     use super::*;
+
+    #[test]
+    fn every_qemu_of_a_run_is_told_once() {
+        let Synthetic { run, trials } = Synthetic::tcg();
+        let mut analysis = vioperf_analysis::analyse(&run, &trials);
+        let ran = analysis.run.hypervisor.clone().unwrap();
+        let other = HypervisorFacts {
+            qemu_version: "QEMU emulator version 7.2.22".into(),
+            qemu_path: "/opt/qemu".into(),
+            ..ran.clone()
+        };
+        analysis.run.variant_hypervisors =
+            [("a", ran.clone()), ("b", other)].map(|(name, ran)| (name.to_owned(), ran)).into();
+        let facts = facts(&analysis);
+        let told = |of: &str| facts.iter().find(|(name, _)| *name == of).unwrap().1.clone();
+        assert_eq!(
+            told("QEMU"),
+            format!("{} ({}); 7.2.22 (/opt/qemu)", qemu_version(&ran), ran.qemu_path)
+        );
+        assert!(!told("Guest kernel").contains("; "));
+    }
 
     #[test]
     fn the_command_repeats_the_drawn_seed_and_survives_a_shell() {
