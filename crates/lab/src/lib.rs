@@ -30,6 +30,7 @@ pub mod sriov;
 pub mod switch;
 pub mod tap;
 pub mod vfio;
+pub mod visit;
 
 pub use bring_up::{ENDPOINT_INTERFACE, Endpoint, HostEnd, Lab, LabError, Observer};
 pub use lab_spec::{GuestPart, GuestSpec, LabSpec};

@@ -22,7 +22,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sched::{CloneFlags, unshare};
 use nix::sys::prctl;
 use nix::sys::signal::{SigHandler, SigSet, SigmaskHow, Signal, signal, sigprocmask};
-use nix::sys::wait::waitpid;
+use nix::sys::wait::{WaitPidFlag, waitpid};
 use nix::unistd::{ForkResult, Gid, Pid, Uid, fork, getegid, geteuid, pipe2, setpgid};
 use vioperf_netlink::{NetlinkError, Socket};
 
@@ -233,8 +233,16 @@ impl Sandbox {
     /// Waits for processes whose parent ended before them and that nobody else will wait for.
     /// Leaves alone what this program started itself.
     pub fn reap_orphans(&self) {
-        for pid in orphans::find(std::path::Path::new("/proc")) {
-            let _ = waitpid(pid, Some(nix::sys::wait::WaitPidFlag::WNOHANG));
+        for pid in orphans::left_by_endpoints(Path::new("/proc")) {
+            let _ = waitpid(pid, Some(WaitPidFlag::WNOHANG));
+        }
+    }
+
+    /// The same for what visitors ([`crate::visit`]) left behind. It looks like what this program starts without a session of
+    /// its own, so call it only while nothing of that kind runs.
+    pub fn reap_visitors(&self) {
+        for pid in orphans::left_by_visitors(Path::new("/proc")) {
+            let _ = waitpid(pid, Some(WaitPidFlag::WNOHANG));
         }
     }
 }

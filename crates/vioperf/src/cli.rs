@@ -2,6 +2,7 @@
 
 mod compare;
 mod history;
+mod lab;
 mod libvirt;
 mod machines;
 
@@ -13,6 +14,7 @@ use vioperf_model::units::{Ratio, TimeSpan};
 
 pub use compare::{CompareArgs, CompareFormat, Smallest};
 pub use history::{HistoryAction, HistoryArgs, ListFormat, Since, TrendArgs, TrendFormat, Which};
+pub use lab::{LabCommand, LabShellArgs, LabUpArgs};
 pub use libvirt::{Allowed, LibvirtCommand};
 pub use machines::{ServeArgs, TestArgs};
 
@@ -61,6 +63,9 @@ pub enum Command {
     /// Plant what is known into a lab, and look how well it is read on this machine
     #[command(long_about = CALIBRATE)]
     Calibrate(CalibrateArgs),
+    /// Keep the testbed of a cell standing, and get a shell in its parts, for a look by hand
+    #[command(subcommand)]
+    Lab(LabCommand),
     /// Let `vioperf test` on another machine measure the network to this one
     Serve(ServeArgs),
     /// Measure the network to a machine where `vioperf serve` runs

@@ -8,6 +8,7 @@ pub mod explain;
 pub mod export;
 pub mod history;
 pub mod kernel;
+pub mod lab;
 pub mod libvirt;
 pub mod man;
 pub mod node;

@@ -11,6 +11,7 @@ use crate::cli::{Cli, Command, KernelCommand};
 use crate::exit::Failure;
 use crate::output::Output;
 
+mod by_hand;
 mod calibrate;
 mod cli;
 mod commands;
@@ -52,6 +53,7 @@ fn dispatch(command: Command, output: &Output) -> Result<ExitCode, Failure> {
     match command {
         Command::Run(args) => commands::run::execute(&args, output),
         Command::Calibrate(args) => commands::calibrate::execute(&args, output),
+        Command::Lab(command) => commands::lab::execute(&command, output),
         Command::Serve(args) => commands::serve::execute(&args, output),
         Command::Test(args) => commands::test::execute(&args, output),
         Command::Libvirt(command) => commands::libvirt::execute(&command, output),

@@ -61,6 +61,21 @@ pub fn journal() -> PathBuf {
     state.unwrap_or_else(|| PathBuf::from("/var/lib")).join("vioperf/journal")
 }
 
+/// Where labs that stand are known by their names: root's are in `/run/vioperf`, a user's in `$XDG_RUNTIME_DIR/vioperf`,
+/// else in a directory of `/tmp` that is named by the user's id.
+pub fn labs() -> PathBuf {
+    let user = nix::unistd::geteuid();
+    if user.is_root() {
+        return PathBuf::from("/run/vioperf");
+    }
+    let of_session =
+        env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_absolute());
+    match of_session {
+        Some(session) => session.join("vioperf"),
+        None => PathBuf::from(format!("/tmp/vioperf-{user}")),
+    }
+}
+
 /// The directory that a variable names, else one in the user's home.
 fn of_user(variable: &str, in_home: &str) -> Option<PathBuf> {
     let absolute = |name: &str| env::var_os(name).map(PathBuf::from).filter(|p| p.is_absolute());

@@ -10,18 +10,28 @@ use nix::unistd::Pid;
 /// Every endpoint and guest leads a session of its own. So what an endpoint left behind has a session
 /// that is neither PID 1's nor its own, and what this program started has one or the other; the latter
 /// must not be touched, its starter waits for it.
-pub(super) fn find(proc: &Path) -> Vec<Pid> {
-    let own_session = stat(&proc.join("self/stat")).map(|own| own.session);
+pub(super) fn left_by_endpoints(proc: &Path) -> Vec<Pid> {
+    let own_session = own_session(proc);
+    zombies(proc, |pid, found| found.session != pid && Some(found.session) != own_session)
+}
+
+/// Zombies of this PID 1 that are of a session outside of its namespace, which is shown as 0.
+pub(super) fn left_by_visitors(proc: &Path) -> Vec<Pid> {
+    zombies(proc, |_, found| found.session == 0)
+}
+
+fn own_session(proc: &Path) -> Option<i32> {
+    stat(&proc.join("self/stat")).map(|own| own.session)
+}
+
+fn zombies(proc: &Path, is_wanted: impl Fn(i32, &Stat) -> bool) -> Vec<Pid> {
     let Ok(entries) = fs::read_dir(proc) else { return Vec::new() };
     entries
         .flatten()
         .filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok())
         .filter(|pid| {
             stat(&proc.join(pid.to_string()).join("stat")).is_some_and(|found| {
-                found.state == 'Z'
-                    && found.parent == 1
-                    && found.session != *pid
-                    && Some(found.session) != own_session
+                found.state == 'Z' && found.parent == 1 && is_wanted(*pid, &found)
             })
         })
         .map(Pid::from_raw)
@@ -61,6 +71,7 @@ mod tests {
         write("22", "22 (still running) S 1 20 20 0 -1");
         write("23", "23 (own helper) Z 1 0 0 0 -1");
         write("24", "24 (another's) Z 20 20 20 0 -1");
-        assert_eq!(find(proc.path()), [Pid::from_raw(21)]);
+        assert_eq!(left_by_endpoints(proc.path()), [Pid::from_raw(21)]);
+        assert_eq!(left_by_visitors(proc.path()), [Pid::from_raw(23)]);
     }
 }

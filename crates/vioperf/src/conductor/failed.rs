@@ -1,5 +1,6 @@
 //! What did not come off, as it is told of a trial.
 
+use anyhow::anyhow;
 use vioperf_lab::LabError;
 use vioperf_lab::qemu::GuestError;
 
@@ -18,6 +19,14 @@ impl Failed {
             reason: error.to_string(),
             console_tail: Vec::new(),
             interrupted: error.is_interrupt(),
+        }
+    }
+
+    /// As the error of something that is not a trial: the last words are part of it.
+    pub(super) fn into_error(self) -> anyhow::Error {
+        match self.console_tail.is_empty() {
+            true => anyhow!(self.reason),
+            false => anyhow!("{}\n  {}", self.reason, self.console_tail.join("\n  ")),
         }
     }
 

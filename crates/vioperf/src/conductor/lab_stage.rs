@@ -65,16 +65,7 @@ pub struct LabStage<'a> {
 
 impl Stage for LabStage<'_> {
     fn attempt(&mut self, cell: &Cell) -> Result<Attempt> {
-        self.sandbox.reap_orphans();
-        let placement = self.placements.of(cell);
-        let mut standing = match self.standing.take() {
-            Some(standing) if standing.serves(cell, placement) => standing,
-            // The old one goes first: two labs at once would share names and cores.
-            old => {
-                drop(old);
-                bring_up(self.sandbox, cell, placement, self.interrupt)?
-            }
-        };
+        let mut standing = self.lab_for(cell)?;
         let setup = match self.make_guests_ready(&mut standing, cell) {
             Ok(setup) => setup,
             Err(failed) => return Ok(void(failed, None, true)),
@@ -208,6 +199,33 @@ fn nodes<'a>(standing: &'a mut Standing, cell: &Cell, is_emulated: bool) -> Node
 }
 
 impl LabStage<'_> {
+    /// Makes the testbed of a cell as every trial of it finds it, and keeps it standing; what its guest is.
+    ///
+    /// # Errors
+    /// When it cannot be had, with the last words of the guest that is to blame.
+    pub fn make_ready(&mut self, cell: &Cell) -> Result<Option<GuestSetup>> {
+        let mut standing = self.lab_for(cell)?;
+        let made = self.make_guests_ready(&mut standing, cell);
+        let made = made.and_then(|setup| standing.set_port(cell).map(|_| setup));
+        let setup = made.map_err(Failed::into_error)?;
+        self.standing = Some(standing);
+        Ok(setup)
+    }
+
+    /// The lab that a cell needs, but for its guests: the one that stands, if that serves.
+    fn lab_for(&mut self, cell: &Cell) -> Result<Standing> {
+        self.sandbox.reap_orphans();
+        let placement = self.placements.of(cell);
+        match self.standing.take() {
+            Some(standing) if standing.serves(cell, placement) => Ok(standing),
+            // The old one goes first: two labs at once would share names and cores.
+            old => {
+                drop(old);
+                bring_up(self.sandbox, cell, placement, self.interrupt)
+            }
+        }
+    }
+
     fn conduct(
         &self,
         standing: &mut Standing,

@@ -7,8 +7,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use nix::unistd::Pid;
 use vioperf_lab::namespace::ProcessCommand;
 use vioperf_lab::preflight::has_memory_for_guest;
+use vioperf_lab::qemu::Guest;
 use vioperf_lab::sandbox::Sandbox;
 use vioperf_lab::switch::NearEnd;
 use vioperf_lab::{ENDPOINT_INTERFACE, GuestPart, Lab, LabSpec};
@@ -252,6 +254,29 @@ impl Standing {
         };
         near.link.set_patience(Urgency::AfterTrial);
         Ok(near.link.time_sleeps(sleep, count)?)
+    }
+
+    /// The ends of paths that are processes of the host, each with that process: it is where the end's interface is.
+    pub fn ends_on_host(&self) -> Vec<(&Endpoint, Pid)> {
+        let of_host = self.host_end.as_ref().zip(self.lab.host_end.as_ref());
+        let of_host = of_host.map(|(end, there)| (end, there.process.pid()));
+        let named = [
+            (&self.peer, self.lab.peer.process.pid()),
+            (&self.second, self.lab.second.process.pid()),
+        ];
+        named.into_iter().chain(of_host).collect()
+    }
+
+    /// The guests that stand, the one under test first.
+    pub fn guests(&self) -> impl Iterator<Item = (&Endpoint, &Guest)> {
+        let all = self.guest.iter().chain(&self.others);
+        all.map(|standing| (&standing.endpoint, &standing.guest))
+    }
+
+    /// The same, to be asked.
+    pub fn guests_mut(&mut self) -> impl Iterator<Item = (Place, &mut Guest)> {
+        let all = self.guest.iter_mut().chain(&mut self.others);
+        all.map(|standing| (standing.endpoint.place, &mut standing.guest))
     }
 
     /// The lab itself.
