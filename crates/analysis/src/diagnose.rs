@@ -23,6 +23,7 @@ mod not_sent;
 mod outliers;
 mod polling;
 mod power_states;
+mod processor;
 mod rate_search;
 mod records;
 mod resumed;
@@ -103,6 +104,7 @@ const RULES: &[(When, Rule)] = &[
     (Always, limits_of_cells::check),
     (Always, direction::check),
     (Always, power_states::check),
+    (Always, processor::check),
     (Always, link_speed::check),
 ];
 

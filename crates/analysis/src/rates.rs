@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use vioperf_model::record::{Party, Place, Purpose, TrialRecord};
+use vioperf_model::record::{Party, Place, Processor, Purpose, TrialRecord};
 use vioperf_model::sample::{InterfaceCounters, Sample, TcpCounters};
 use vioperf_model::workload::{Direction, Workload, WorkloadKind};
 
@@ -38,6 +38,8 @@ pub struct TrialReadings {
     pub core_slowdown: Option<f64>,
     /// The block.
     pub block: u32,
+    /// The guest's CPU, of a trial that a guest was started for.
+    pub processor: Option<Processor>,
     /// What the load is measured by.
     pub headline: Reading,
     /// Payload that arrived.
@@ -188,6 +190,7 @@ impl TrialReadings {
         Self {
             sequence: trial.sequence,
             core_slowdown: trial.core_speed.map(|speed| speed.slowdown()),
+            processor: trial.guest.as_ref().and_then(|guest| guest.processor.clone()),
             block: trial.block,
             sender_bits_per_second: total(&flows, |flow| flow.sender.rate(Unit::Bits)),
             cpu_seconds_per_unit: [

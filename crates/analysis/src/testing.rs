@@ -309,7 +309,6 @@ fn trial(cell: &Cell, block: u32, sequence: u32, course: &Course) -> TrialRecord
     let to_guest = cell.workload.direction == Direction::ToGuest;
     let mut parties = vec![end(Place::Peer, to_guest, course), end(near, !to_guest, course)];
     parties.push(host(cell, course));
-    let origin = GuestOrigin::Restored;
     TrialRecord {
         schema_version: SCHEMA_VERSION,
         sequence,
@@ -321,12 +320,8 @@ fn trial(cell: &Cell, block: u32, sequence: u32, course: &Course) -> TrialRecord
         ended_after_ms: Some(u64::from(sequence) * 3_000 + 2_900),
         outcome: Outcome::Completed,
         guest: (!cell.is_baseline()).then_some(GuestSetup {
-            huge_pages_mib: None,
-            origin,
             ready_ms: Some(1_200),
-            path: None,
-            port: None,
-            others: Vec::new(),
+            ..GuestSetup::of(GuestOrigin::Restored)
         }),
         core_speed: None,
         timeline: Some(Timeline {

@@ -14,6 +14,7 @@ mod machine;
 pub mod memory_pages;
 mod monitor;
 mod nic;
+pub mod processor;
 pub mod snapshot;
 
 pub use accelerator::{Accelerator, Verdict};

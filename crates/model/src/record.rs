@@ -16,7 +16,7 @@ use crate::sample::{InterfaceFacts, NodeReport};
 use crate::scenario::Scenario;
 use crate::wire::{NodeIdentity, Role};
 
-pub use guest::{CorePlacement, GuestOrigin, GuestSetup, OtherGuest};
+pub use guest::{CorePlacement, GuestOrigin, GuestSetup, OtherGuest, Processor};
 pub use place::Place;
 
 /// Version of the two files' schema. Raised when a reader of the older version would misread.

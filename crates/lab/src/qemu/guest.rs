@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use nix::unistd::Pid;
 use serde_json::json;
 use vioperf_model::nic::NicModel;
+use vioperf_model::record::Processor;
 use vioperf_model::scenario::{DeviceOption, Vhost};
 use vioperf_netlink::Mac;
 
@@ -244,6 +245,14 @@ impl Guest {
     /// When QEMU does not tell.
     pub(crate) fn virtual_cpu_threads(&mut self) -> Result<Vec<Pid>, Box<GuestError>> {
         self.machine.virtual_cpu_threads()
+    }
+
+    /// The CPU that it really has; nothing where QEMU has no names for them.
+    ///
+    /// # Errors
+    /// When QEMU does not answer.
+    pub fn processor(&mut self) -> Result<Option<Processor>, Box<GuestError>> {
+        self.machine.processor()
     }
 
     /// What KVM has counted of its virtual CPUs so far (`exits`, `io_exits`, …), all together; empty where KVM

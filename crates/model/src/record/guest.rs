@@ -13,6 +13,9 @@ pub struct GuestSetup {
     /// the kernel does not tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub huge_pages_mib: Option<u64>,
+    /// Its CPU, as QEMU told it when the guest was ready; absent when reused, and where QEMU does not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub processor: Option<Processor>,
     /// Restored, booted, or still there from the trial before.
     pub origin: GuestOrigin,
     /// From starting QEMU until the guest's NIC had a carrier, in milliseconds; absent when reused.
@@ -27,6 +30,32 @@ pub struct GuestSetup {
     /// The other guests of the cell.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub others: Vec<OtherGuest>,
+}
+
+impl GuestSetup {
+    /// One of which nothing more is known.
+    #[must_use]
+    pub fn of(origin: GuestOrigin) -> Self {
+        Self {
+            huge_pages_mib: None,
+            processor: None,
+            origin,
+            ready_ms: None,
+            path: None,
+            port: None,
+            others: Vec::new(),
+        }
+    }
+}
+
+/// A CPU model of QEMU's, and what a guest has of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Processor {
+    /// Its name, as `-cpu help` lists it.
+    pub model: String,
+    /// Features of it that the accelerator cannot give here, by QEMU's names (`unavailable-features`).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub without: Vec<String>,
 }
 
 /// A guest beside the one under test.

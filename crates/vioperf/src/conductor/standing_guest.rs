@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::path::Path;
 use std::time::{Instant, SystemTime};
 
+use vioperf_lab::qemu::processor::is_another;
 use vioperf_lab::qemu::{Guest, GuestSource, NicSpec, memory_pages};
 use vioperf_lab::{GuestPart, GuestSpec};
 use vioperf_model::nic::{NicModel, Queues};
@@ -45,9 +46,7 @@ pub(super) struct StandingGuest {
 impl StandingGuest {
     pub(super) fn reused(&self) -> GuestSetup {
         let port = self.guest.port().map(str::to_owned);
-        let others = Vec::new();
-        let origin = GuestOrigin::Reused;
-        GuestSetup { huge_pages_mib: None, origin, ready_ms: None, path: None, port, others }
+        GuestSetup { port, ..GuestSetup::of(GuestOrigin::Reused) }
     }
 
     /// As it stands in the record beside the guest under test.
@@ -207,6 +206,12 @@ impl LabStage<'_> {
             let console_tail = guest.console_tail();
             return Err(Failed { reason, console_tail, interrupted: false });
         }
+        let processor = guest.processor().map_err(|error| Failed::of_guest(*error))?;
+        let cpu = order.guest.cpu.as_deref();
+        if let Some(reason) = cpu.and_then(|wanted| is_another(wanted, processor.as_ref())) {
+            let console_tail = guest.console_tail();
+            return Err(Failed { reason, console_tail, interrupted: false });
+        }
         let wanted = order.guest.huge_pages;
         let huge_pages_mib = match memory_pages::verify(Path::new("/"), guest.qemu_pid(), wanted) {
             Err(error) if wanted != HugePages::Auto => {
@@ -217,7 +222,14 @@ impl LabStage<'_> {
         };
         let ready_ms = Some(milliseconds(started.elapsed()));
         let (path, port) = (Some(guest.path()), guest.port().map(str::to_owned));
-        let setup = GuestSetup { huge_pages_mib, origin, ready_ms, path, port, others: Vec::new() };
+        let setup = GuestSetup {
+            huge_pages_mib,
+            processor,
+            ready_ms,
+            path,
+            port,
+            ..GuestSetup::of(origin)
+        };
         // Of one that forwards, one on either side.
         let addresses = match part {
             GuestPart::Forwarder => nics.iter().map(|nic| nic.spec.addresses[0]).collect(),

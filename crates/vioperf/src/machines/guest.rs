@@ -67,9 +67,8 @@ impl GuestStage<'_> {
         let origin = if is_fresh { GuestOrigin::Booted } else { GuestOrigin::Reused };
         let interface = self.domain.measured.interface();
         let port = interface.and_then(|interface| interface.target.clone());
-        let (huge_pages_mib, others) = (None, Vec::new());
         let path = interface.map(path);
-        Ok(GuestSetup { huge_pages_mib, origin, ready_ms, path, port, others })
+        Ok(GuestSetup { ready_ms, path, port, ..GuestSetup::of(origin) })
     }
 
     /// Makes it ready before the first trial: what its path is like has to be known for the plan. Where a cell's
