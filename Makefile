@@ -4,7 +4,7 @@ CARGO ?= cargo
 AGENT_TARGET := x86_64-unknown-linux-musl
 VIOPERF := target/release/vioperf
 
-.PHONY: run test soak bench comparisons bottlenecks build agent setup lint fmt deny dist clean
+.PHONY: run test soak bench comparisons bottlenecks first-paint build agent setup lint fmt deny dist clean
 
 # Measures what each virtual NIC keeps of the host's own path; first installs what is missing.
 run: setup
@@ -54,6 +54,14 @@ bottlenecks:
 	$(CARGO) build --locked --release --package vioperf-bench
 	@target/release/bottlenecks $(if $(TRIES),--tries $(TRIES)) $(if $(KEEP),--keep $(KEEP)) \
 		$(if $(PLANTS),--plants $(PLANTS),--page docs/diagnosis.md)
+
+# How soon the page of a run is painted in Chromium, and what it weighs; fails above 1 s or 2 MiB. TIMES=20 opens it
+# more often.
+first-paint:
+	@scripts/setup test
+	@$(MAKE) --no-print-directory build
+	$(CARGO) build --locked --release --package vioperf-bench
+	@target/release/first_paint $(RUN) $(if $(TIMES),--times $(TIMES))
 
 build: agent
 	$(CARGO) build --locked --release --package vioperf

@@ -80,6 +80,7 @@ fn every_kind_of_load_is_readable_by_everybody() {
         let seen = report.looked_at(folder.path());
         assert_readable(&seen, name);
         assert_controls_work(&seen["light"]["controls"], &report.numbers, name);
+        assert_values_are_told(&seen["light"]["controls"]["values"], &report.page, name);
         // Question, answer and every path's name are there for each reader.
         for (reader, met) in seen.as_object().unwrap() {
             let text = flat(met["text"].as_str().unwrap());
@@ -151,6 +152,21 @@ fn assert_controls_work(used: &Value, numbers: &Value, of: &str) {
         );
     }
     assert_eq!(used["unfolded"], true, "{of}");
+}
+
+/// Pictures tell the words that the page came with, by keyboard and under the pointer.
+fn assert_values_are_told(told: &Value, page: &str, of: &str) {
+    let titles: Vec<&str> =
+        page.split("<title>").skip(1).map(|rest| rest.split_once('<').unwrap().0).collect();
+    let is_title = |text: &Value| titles.contains(&text.as_str().unwrap());
+    let by_key = told["by_key"].as_array().unwrap();
+    // At least: a panel a factor and path, two stacks, and cost against speed.
+    assert!(by_key.len() > 10, "{of}: {by_key:?}");
+    for told in by_key {
+        assert!(is_title(&told["bubble"]) && told["bubble"] == told["spoken"], "{of}: {told}");
+    }
+    assert_eq!(told["hidden"], true, "{of}");
+    assert!(is_title(&told["under_pointer"]), "{of}: {}", told["under_pointer"]);
 }
 
 /// The same number, or none; not to the last bit, which is lost where numbers are read.

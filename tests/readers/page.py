@@ -39,11 +39,29 @@ def explored(page):
     }
 
 
+def told_values(page):
+    """What pictures tell of their values: by keyboard, the last and the first of each, and under the pointer."""
+    page.evaluate("document.querySelectorAll('details.more').forEach(details => { details.open = true })")
+    told, pictures = [], page.locator("[data-values]:visible")
+    for number in range(pictures.count()):
+        pictures.nth(number).focus()
+        for key in ["End", "Home"]:
+            page.keyboard.press(key)
+            told.append({"bubble": page.inner_text(".bubble"), "spoken": page.text_content(".spoken")})
+    page.keyboard.press("Escape")
+    hidden = not page.locator(".bubble").is_visible()
+    spot = page.locator(".stacked .spot >> nth=0")
+    spot.hover()
+    return {"by_key": told, "hidden": hidden, "under_pointer": page.inner_text(".bubble")}
+
+
 def use_controls(page):
     """Uses what a script has put there, by keyboard where a keyboard can."""
     used = {"first": explored(page)}
     page.select_option("#explore select >> nth=0", "percent_of_baseline")
     used["percent"] = explored(page)
+    page.locator("#explore form summary").focus()
+    page.keyboard.press("Enter")
     boxes = page.locator("#explore fieldset >> nth=-1").locator("input")
     boxes.nth(1).focus()
     page.keyboard.press("Space")
@@ -66,6 +84,7 @@ def use_controls(page):
         used["lines_hidden"] = page.evaluate(lines)
         toggle.click()
         used["lines_hidden_again"] = page.evaluate(lines)
+    used["values"] = told_values(page)
     # An address of something that is folded away unfolds it.
     used["unfolded"] = page.evaluate(
         "async () => { const folded = document.querySelector('details:not([open]) > :nth-child(2)'); folded.id = 'folded away';"

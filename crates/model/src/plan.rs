@@ -253,6 +253,22 @@ mod tests {
         let of = |cell: &Cell| (cell.testbed.clone(), cell.workload.clone());
         assert_eq!(of(baseline), of(last));
         assert_eq!(baseline.guest, None);
+        let levels = |cell: &Cell| {
+            scenario
+                .factors
+                .keys()
+                .iter()
+                .map(|factor| cell.level_of(factor))
+                .collect::<Vec<Option<String>>>()
+        };
+        let told = |levels: &[Option<&str>]| {
+            levels.iter().map(|level| level.map(str::to_owned)).collect::<Vec<_>>()
+        };
+        let of_load = [Some("from-guest"), Some("64 KiB"), Some("4")];
+        let all =
+            |guest: [Option<&'static str>; 2]| [&guest[..], &[Some("apart")], &of_load].concat();
+        assert_eq!(levels(last), told(&all([Some("off"), Some("2")])));
+        assert_eq!(levels(baseline), told(&all([None, None])));
         // Each guest of a block is started once for its loads: 3 NICs, 4 guests, 2 testbeds.
         assert_eq!(plan.guest_starts(Reuse::Group), 24 * plan.blocks.len());
         let stored = serde_json::to_string(&plan).unwrap();

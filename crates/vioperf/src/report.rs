@@ -24,6 +24,7 @@ pub mod terminal;
 pub mod text;
 pub mod trend;
 mod values;
+mod varied;
 
 #[cfg(test)]
 mod tests;

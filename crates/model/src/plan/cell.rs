@@ -6,8 +6,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::nic::NicModel;
-use crate::scenario::{Guest, Neighbour, Testbed};
-use crate::section::SectionName;
+use crate::scenario::{Factor, Guest, Neighbour, Testbed};
+use crate::section::{self, SectionName};
 use crate::workload::Workload;
 
 /// The name of a cell: its levels, joined by slashes (`virtio/4-streams/to-guest`).
@@ -105,6 +105,20 @@ impl Cell {
             level.factor.split_once('.').is_some_and(|(own, _)| own == section.name())
         };
         self.levels.iter().filter(is_of)
+    }
+
+    /// The level of a factor in words; absent where the factor is not the cell's, as a guest's is not a baseline's.
+    pub fn level_of(&self, factor: &Factor) -> Option<String> {
+        if !factor.is_usual() {
+            let own = self.levels.iter().find(|level| level.factor == factor.full_path());
+            return own.map(|level| level.level.clone());
+        }
+        let section = match factor.section {
+            SectionName::Guest => serde_json::to_value(self.guest.as_ref()?),
+            SectionName::Testbed => serde_json::to_value(&self.testbed),
+            SectionName::Workload => serde_json::to_value(&self.workload),
+        };
+        section::at(&section.ok()?, &factor.path).map(section::in_words)
     }
 
     /// What the cell's guest is called among those of the run: by its levels and its variant; nothing where

@@ -42,6 +42,11 @@ impl Factor {
         format!("{}.{}", self.section.name(), self.path)
     }
 
+    /// Whether every cell's name has its level, in an order and in words of its own.
+    pub(crate) fn is_usual(&self) -> bool {
+        USUAL.contains(&self.path.as_str())
+    }
+
     /// The key with `factors` before it, as it was written.
     pub fn written(&self) -> String {
         format!("factors.{}", self.written)

@@ -4,40 +4,43 @@
 mod axes;
 mod chart;
 mod comparison;
+mod contents;
 mod costs;
 mod course;
+mod factors;
+mod findings;
 mod heat;
 mod interactive;
 mod latency;
 mod ledger;
 mod limits;
+mod load;
 mod opening;
 mod other_guests;
 mod picture;
 mod search;
+mod seen;
+mod stacks;
 mod tables;
 mod wire;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
-use vioperf_analysis::measure::Unit;
-use vioperf_analysis::result::{CellAnalysis, Finding, RunAnalysis, VoidTrial};
-use vioperf_analysis::wording::{capitalised, percent, three_digits};
-use vioperf_model::plan::CellId;
+use vioperf_analysis::result::{RunAnalysis, VoidTrial};
 use vioperf_model::workload::WorkloadKind;
 
-use self::chart::{Chart, Row};
 use self::interactive::Interactive;
-use self::opening::{severity_class, severity_name};
+use self::seen::Seen;
 use super::between;
 use super::columns;
 use super::provenance;
 use super::text::clean;
-use super::values::{self, NO_VALUE, Workload, workloads};
+use super::values::{self, workloads};
 
 /// Renders `analysis`.
 pub fn render(analysis: &RunAnalysis) -> String {
     let workloads = workloads(analysis);
     let interactive = Interactive::of(analysis);
+    let seen = Seen::of(analysis);
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -52,6 +55,7 @@ pub fn render(analysis: &RunAnalysis) -> String {
                 style {
                     (PreEscaped(include_str!("html/style.css")))
                     (PreEscaped(include_str!("html/opening.css")))
+                    (PreEscaped(include_str!("html/contents.css")))
                     (PreEscaped(include_str!("html/figures.css")))
                     (PreEscaped(include_str!("html/interactive.css")))
                     @if analysis.run.scenario.workload.kind != WorkloadKind::TcpStream {
@@ -60,24 +64,29 @@ pub fn render(analysis: &RunAnalysis) -> String {
                 }
             }
             body {
+                (stacks::hatches())
                 @if let Some(notice) = &analysis.notice {
                     aside.notice { (clean(notice)) }
                 }
                 (opening::header(analysis))
+                @if !between::is_between(analysis) {
+                    (contents::contents(analysis, &workloads, &interactive))
+                }
                 main {
                     @if between::is_between(analysis) {
-                        (two_machines(analysis))
-                        (findings(&analysis.findings))
+                        (two_machines(analysis, &seen))
+                        (findings::section(analysis, &seen))
                     } @else {
                         @if let Some(variants) = &analysis.variants {
                             (comparison::section(variants))
                         }
                         (opening::ranking(analysis))
-                        (findings(&analysis.findings))
+                        (factors::section(analysis))
+                        (findings::section(analysis, &seen))
                         (interactive.section())
                         (explanations(analysis))
                         @for (workload, number) in workloads.iter().zip(1..) {
-                            (workload_section(workload, number))
+                            (load::section(workload, number, &seen))
                         }
                     }
                     (interfaces(analysis))
@@ -98,7 +107,7 @@ fn title(analysis: &RunAnalysis) -> String {
 }
 
 /// A path between two machines: a table of facts.
-fn two_machines(analysis: &RunAnalysis) -> Markup {
+fn two_machines(analysis: &RunAnalysis, seen: &Seen<'_>) -> Markup {
     html! {
         @for cell in &analysis.cells {
             section {
@@ -111,33 +120,8 @@ fn two_machines(analysis: &RunAnalysis) -> Markup {
                     }
                 }
                 p { (clean(&between::legend(analysis))) }
-                (ledger::section(&[cell]))
+                (ledger::section(&[cell], seen))
             }
-        }
-    }
-}
-
-fn findings(findings: &[Finding]) -> Markup {
-    html! {
-        @if !findings.is_empty() {
-            section aria-labelledby="findings" {
-                h2 #findings { "Findings" }
-                @for (finding, number) in findings.iter().zip(1..) { (finding_article(number, finding)) }
-            }
-        }
-    }
-}
-
-fn finding_article(number: usize, finding: &Finding) -> Markup {
-    html! {
-        article id={ "finding-" (number) } class={ "finding " (severity_class(finding.severity)) } {
-            h3 {
-                (opening::sign(finding.severity))
-                span.severity { (severity_name(finding.severity)) } " " (clean(&finding.title))
-            }
-            p { (clean(&finding.evidence)) }
-            @for picture in &finding.pictures { (picture::figure(picture)) }
-            p.advice { (clean(&finding.advice)) }
         }
     }
 }
@@ -146,90 +130,12 @@ fn explanations(analysis: &RunAnalysis) -> Markup {
     let said = columns::explanations(&analysis.cells, true);
     html! {
         @if !said.is_empty() {
-            section aria-labelledby="meaning" {
-                h2 #meaning { "What the numbers mean" }
+            details.meaning {
+                summary { "What the numbers mean" }
                 @for sentence in said { p.explain { (sentence) } }
             }
         }
     }
-}
-
-fn workload_section(workload: &Workload<'_>, number: usize) -> Markup {
-    let rows = workload.cells.iter().map(|cell| throughput_row(cell)).collect();
-    let unit = workload.measure().unit;
-    let chart = Chart { rows, mark: None, unit: "", factor: 1.0 }.with_unit(unit);
-    let shows_loss = chart.rows.iter().any(|row| row.sent.is_some());
-    html! {
-        section.workload aria-labelledby={ "workload-" (number) } {
-            h2 id={ "workload-" (number) } { (capitalised(&workload.title)) }
-            @if unit != Unit::Bits { p.chart-title { (chart_title(workload)) } }
-            (chart::render(&chart))
-            @if shows_loss { p.small { "The outline behind a bar is what was sent and did not arrive." } }
-            (limits::table(workload))
-            (latency::curve(workload, number))
-            (tables::throughput(workload))
-            (latency::table(workload))
-            (search::table(workload))
-            (ledger::section(&workload.cells))
-            (costs::stacks(workload))
-            (costs::against_speed(workload, number))
-            (course::section(workload, number))
-            (tables::cpu(workload))
-            (heat::section(workload))
-            (other_guests::table(workload))
-            (wire::table(workload))
-        }
-    }
-}
-
-fn chart_title(workload: &Workload<'_>) -> String {
-    let title = workload.measure().title.replace('\n', " ");
-    format!("{} a second", capitalised(&title))
-}
-
-fn throughput_row(cell: &CellAnalysis) -> Row {
-    let metric = cell.headline();
-    let unit = cell.measure().unit;
-    let sent = (cell.measure().sent)(cell).and_then(|sent| sent.mean());
-    let lost = cell.datagrams.as_ref().and_then(|datagrams| datagrams.lost_percent.mean());
-    let mut note: String = match (cell.kind, cell.percent_of_baseline.mean()) {
-        (None, _) => "no guest".into(),
-        (Some(_), Some(mean)) => format!("{} % of baseline", three_digits(mean)),
-        (Some(kind), None) => values::kind(kind).into(),
-    };
-    let is_loss_searched = cell.rate_search.is_some();
-    if let Some(lost) = lost.filter(|lost| *lost > 0.0 && !is_loss_searched) {
-        note.push_str(&format!(", {} lost", percent(lost)));
-    }
-    Row {
-        name: cell.path.clone(),
-        note,
-        shape: chart::shape(cell.kind),
-        summary: metric.summary,
-        dots: metric.values.iter().map(|trial| trial.value).collect(),
-        sent: sent.filter(|_| cell.measure().may_lose),
-        value: metric.mean().map_or_else(|| NO_VALUE.into(), |mean| unit.short(mean)),
-        interval: metric
-            .summary
-            .and_then(|summary| Some(format!("± {}", unit.short(summary.half_width()?))))
-            .unwrap_or_else(|| NO_VALUE.into()),
-        anchor: Some(anchor(&cell.id)),
-    }
-}
-
-/// Where a cell is told of: what a link to it names after the `#`. Of the characters that an address may have,
-/// and no two cells the same.
-fn anchor(cell: &CellId) -> String {
-    let mut anchor = String::from("cell-");
-    for byte in cell.0.bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'/' | b'_' => {
-                anchor.push(char::from(byte));
-            }
-            other => anchor.push_str(&format!("~{other:02x}")),
-        }
-    }
-    anchor
 }
 
 fn interfaces(analysis: &RunAnalysis) -> Markup {
@@ -300,18 +206,5 @@ fn the_run(analysis: &RunAnalysis) -> Markup {
             }
             (tables::plan(&run.plan))
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_link_to_a_cell_is_the_same_for_no_other_and_needs_no_escape() {
-        let of = |id: &str| anchor(&CellId(id.into()));
-        assert_eq!(of("virtio/1-stream/to-guest"), "cell-virtio/1-stream/to-guest");
-        assert_eq!(of("a b\"<"), "cell-a~20b~22~3c");
-        assert_ne!(of("a~20b"), of("a b"));
     }
 }

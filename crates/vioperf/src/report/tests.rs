@@ -159,7 +159,8 @@ fn hostile_strings_do_nothing_to_a_browser() {
 fn a_page_needs_no_network() {
     for synthetic in [Synthetic::tcg()].into_iter().chain(WorkloadKind::ALL.map(Synthetic::of_kind))
     {
-        let page = without_own_scripts(&html::render(&analysed(&synthetic)));
+        // A hatch is a part of the page.
+        let page = without_own_scripts(&html::render(&analysed(&synthetic))).replace("url(#", "");
         for harm in ["http://", "https://", "<script", "@import", "url(", "<link"] {
             assert!(!page.contains(harm), "{harm}");
         }

@@ -58,6 +58,16 @@ impl Axis {
         if self.is_logarithmic { self.logarithmic_ticks() } else { self.even_ticks(5.0) }
     }
 
+    /// The same, for a small drawing.
+    pub fn few_ticks(&self) -> Vec<f64> {
+        if !self.is_logarithmic {
+            return self.even_ticks(3.0);
+        }
+        let ticks = self.logarithmic_ticks();
+        let step = ticks.len().div_ceil(4).max(1);
+        ticks.into_iter().step_by(step).collect()
+    }
+
     fn logarithmic_ticks(&self) -> Vec<f64> {
         let decades = (self.high / self.low).log10();
         let steps: &[f64] = if decades > 2.5 { &[1.0] } else { &[1.0, 2.0, 5.0] };
@@ -110,6 +120,7 @@ mod tests {
         for value in [f64::NAN, f64::INFINITY, -1.0, 0.0, 1e300] {
             assert!((10.0..=110.0).contains(&log.place(value)), "{value}");
         }
+        assert_eq!(log.few_ticks(), [5.0, 20.0, 100.0]);
         let even = Axis::from_zero(9.0, 100.0, 0.0);
         assert_eq!(even.ticks(), [0.0, 2.0, 4.0, 6.0, 8.0]);
         assert_eq!(even.at(0.0), "100.0");

@@ -26,6 +26,8 @@ pub struct Row {
     pub name: String,
     /// What stands small below the name.
     pub note: String,
+    /// Links to the findings that are seen in it.
+    pub marks: Markup,
     /// Its mark.
     pub shape: Shape,
     /// Mean and interval.
@@ -162,6 +164,7 @@ fn row_markup(row: &Row, scale: &Scale, mark: Option<Mark>) -> Markup {
                     Some(anchor) => a.self href={ "#" (anchor) } title="link to this cell" { (row.name) },
                     None => (row.name),
                 }
+                (row.marks)
                 span.note { (row.note) }
             }
             svg.track height="30" role="img" aria-label={ (row.name) ": " (row.value) ", " (row.interval) } {

@@ -5,6 +5,7 @@ use vioperf_analysis::result::{CellAnalysis, CourseOf, TimeCourse};
 use vioperf_analysis::wording::three_digits;
 
 use super::axes::{self, Axis, point};
+use super::seen::{Part, Seen};
 use crate::report::text::clean;
 use crate::report::values::Workload;
 
@@ -19,6 +20,7 @@ const BOTTOM: f64 = 18.0;
 
 /// One line of a panel.
 struct Line<'a> {
+    name: &'static str,
     class: &'static str,
     values: &'a [Option<f64>],
 }
@@ -26,18 +28,20 @@ struct Line<'a> {
 /// One panel: what it is about, and its lines.
 struct Panel<'a> {
     title: String,
+    /// Of the values that are told.
+    unit: String,
     factor: f64,
     lines: Vec<Line<'a>>,
 }
 
 /// A figure a cell.
-pub fn section(workload: &Workload<'_>, number: usize) -> Markup {
+pub fn section(workload: &Workload<'_>, seen: &Seen<'_>) -> Markup {
     let told: Vec<&&CellAnalysis> =
         workload.cells.iter().filter(|cell| !cell.courses.is_empty()).collect();
     html! {
         @if !told.is_empty() {
-            details.courses open[number == 1] {
-                summary { "How the trials went over time" }
+            div.courses {
+                h3.chart-title { "How the trials went over time" }
                 p.legend.small {
                     @for (class, name) in [
                         ("c-one", "received; busy cores of the host; packets dropped"),
@@ -53,13 +57,13 @@ pub fn section(workload: &Workload<'_>, number: usize) -> Markup {
                     }
                 }
                 p.small { "The median trial of each path. Grey ground: warm-up and end, which do not count." }
-                div.multiples { @for cell in told { (figure(cell)) } }
+                div.multiples { @for cell in told { (figure(cell, seen)) } }
             }
         }
     }
 }
 
-fn figure(cell: &CellAnalysis) -> Markup {
+fn figure(cell: &CellAnalysis, seen: &Seen<'_>) -> Markup {
     let of = |of| cell.courses.iter().find(|course| course.of == of);
     let Some(typical) = of(CourseOf::Typical) else { return html! {} };
     let beside = [of(CourseOf::Lowest), of(CourseOf::Highest)];
@@ -69,15 +73,16 @@ fn figure(cell: &CellAnalysis) -> Markup {
         typical.from_seconds + typical.step_seconds * typical.received_per_second.len() as f64;
     let x = Axis::between(typical.from_seconds, until, LEFT, WIDTH - RIGHT);
     html! {
-        figure.course-of {
-            figcaption { b { (clean(&cell.path)) } ", block " (typical.block + 1) }
-            svg viewBox={ "0 0 " (WIDTH) " " (point(height)) } role="img"
+        figure.course-of id=(Part::Course.anchor(&cell.id)) {
+            figcaption { b { (clean(&cell.path)) } ", block " (typical.block + 1) (seen.marks(Part::Course, cell)) }
+            svg data-values viewBox={ "0 0 " (WIDTH) " " (point(height)) } role="img"
                 aria-label={ (clean(&cell.path)) " over time: " (spoken(&panels)) } {
                 @for (panel, number) in panels.iter().zip(0u8..) {
                     @let top = f64::from(number) * (PANEL + GAP) + GAP - 4.0;
                     @let faint = if number == 0 { beside } else { [None, None] };
                     (drawn(panel, typical, &faint, &x, top))
                 }
+                (columns(&panels, typical, &x, height))
                 @for tick in x.even_ticks(5.0) {
                     text.tick x=(x.at(tick)) y=(point(height - 4.0)) text-anchor="middle" { (axes::tick(tick)) }
                 }
@@ -93,24 +98,31 @@ fn panels<'a>(cell: &CellAnalysis, course: &'a TimeCourse) -> Vec<Panel<'a>> {
     let (unit, factor) = cell.measure().unit.scale(rate);
     let mut panels = vec![Panel {
         title: unit.to_owned(),
+        unit: unit.to_owned(),
         factor,
         lines: vec![
-            Line { class: "c-two", values: &course.sent_per_second },
-            Line { class: "c-one", values: &course.received_per_second },
+            Line { name: "sent", class: "c-two", values: &course.sent_per_second },
+            Line { name: "received", class: "c-one", values: &course.received_per_second },
         ],
     }];
     let cores = vec![
-        Line { class: "c-one", values: &course.host_percent_of_core },
-        Line { class: "c-two", values: &course.guest_percent_of_core },
+        Line { name: "host", class: "c-one", values: &course.host_percent_of_core },
+        Line { name: "guest", class: "c-two", values: &course.guest_percent_of_core },
     ];
-    panels.push(Panel { title: "% of one core".into(), factor: 1.0, lines: cores });
+    panels.push(Panel {
+        title: "% of one core".into(),
+        unit: "% of one core".into(),
+        factor: 1.0,
+        lines: cores,
+    });
     let lost = vec![
-        Line { class: "c-one", values: &course.dropped_per_second },
-        Line { class: "c-two", values: &course.retransmitted_per_second },
+        Line { name: "dropped", class: "c-one", values: &course.dropped_per_second },
+        Line { name: "sent again", class: "c-two", values: &course.retransmitted_per_second },
     ];
     if lost.iter().any(|line| largest(line.values) > 0.0) {
         panels.push(Panel {
             title: "dropped, sent again, a second".into(),
+            unit: "a second".into(),
             factor: 1.0,
             lines: lost,
         });
@@ -162,6 +174,34 @@ fn drawn(
     }
 }
 
+/// What every line says of a step, under the pointer: a column a step that is not seen.
+fn columns(panels: &[Panel<'_>], course: &TimeCourse, x: &Axis, height: f64) -> Markup {
+    let steps = panels.iter().flat_map(|panel| &panel.lines).map(|line| line.values.len()).max();
+    let begin = |step: usize| course.from_seconds + course.step_seconds * step as f64;
+    html! {
+        @for step in 0..steps.unwrap_or(0) {
+            @let (left, right) = (x.place(begin(step)), x.place(begin(step + 1)));
+            rect.step.spot x=(point(left)) y=(GAP - 4.0) width=(point(right - left)) height=(point(height - BOTTOM - GAP)) {
+                title { (axes::tick((begin(step) * 1e3).round() / 1e3)) " s: " (of_step(panels, step)) }
+            }
+        }
+    }
+}
+
+/// Every line's value, with the unit of its panel (`sent 1.20, received 1.18 Gbit/s; host 150 % of one core`).
+fn of_step(panels: &[Panel<'_>], step: usize) -> String {
+    let told = panels.iter().filter_map(|panel| {
+        let value = |line: &Line<'_>| {
+            let value = (*line.values.get(step)?)?;
+            Some(format!("{} {}", line.name, three_digits(value / panel.factor)))
+        };
+        let values: Vec<String> = panel.lines.iter().filter_map(value).collect();
+        (!values.is_empty()).then(|| format!("{} {}", values.join(", "), panel.unit))
+    });
+    let told: Vec<String> = told.collect();
+    if told.is_empty() { "nothing is known".into() } else { told.join("; ") }
+}
+
 /// A line through the middles of the steps, with gaps where nothing is known.
 fn line(class: &str, values: &[Option<f64>], course: &TimeCourse, x: &Axis, y: &Axis) -> Markup {
     let mut path = String::new();
@@ -196,7 +236,7 @@ mod tests {
         let Synthetic { run, trials } = Synthetic::calm_kvm();
         let analysis = analyse(&run, &trials);
         let workload = &workloads(&analysis)[0];
-        let page = section(workload, 1).into_string();
+        let page = section(workload, &Seen::of(&analysis)).into_string();
         assert_eq!(page.matches("<figure").count(), workload.cells.len());
         // Received and sent, host and guest, segments sent again.
         for needed in
@@ -205,6 +245,13 @@ mod tests {
             assert!(page.contains(needed), "{needed}");
         }
         assert!(!page.contains("NaN") && !page.contains("inf"), "{page}");
+        // Under the pointer, both ends at one time.
+        let told = page.split("<title>").skip(1).find(|told| told.contains("guest ")).unwrap();
+        for needed in
+            ["received ", "sent ", "bit/s; host ", "guest ", "% of one core", "sent again "]
+        {
+            assert!(told.contains(needed), "{needed}: {told}");
+        }
     }
 
     #[test]

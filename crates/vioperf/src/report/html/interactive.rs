@@ -14,9 +14,10 @@ use sha2::{Digest, Sha256};
 use vioperf_analysis::columns;
 use vioperf_analysis::result::{CellAnalysis, Metric, RunAnalysis};
 
-use super::anchor;
+use super::seen::Part;
 use crate::report::text::clean;
 use crate::report::values::{Workload, workloads};
+use crate::report::varied::{Varied, varied};
 
 /// A library with its licence, as its authors want it copied.
 macro_rules! library {
@@ -32,7 +33,8 @@ const DRAWING: [&str; 3] = [
     include_str!("script/explore.js"),
 ];
 /// What every page can do.
-const EVERYWHERE: [&str; 3] = [
+const EVERYWHERE: [&str; 4] = [
+    include_str!("script/values.js"),
     include_str!("script/tables.js"),
     include_str!("script/latency.js"),
     include_str!("script/links.js"),
@@ -122,6 +124,11 @@ impl Interactive {
         drawing.iter().chain(&EVERYWHERE).copied()
     }
 
+    /// Whether there is something to choose.
+    pub fn has_choices(&self) -> bool {
+        self.data.is_some()
+    }
+
     /// What the page allows itself.
     pub fn policy(&self) -> String {
         let hash = |script: &str| format!(" 'sha256-{}'", STANDARD.encode(Sha256::digest(script)));
@@ -175,8 +182,9 @@ impl Interactive {
 
 fn data(analysis: &RunAnalysis) -> Data {
     let workloads = workloads(analysis);
+    let varied = varied(&analysis.run);
     let cells: Vec<CellData> =
-        analysis.cells.iter().map(|cell| cell_data(cell, &workloads)).collect();
+        analysis.cells.iter().map(|cell| cell_data(cell, &workloads, &varied)).collect();
     let has = |name| cells.iter().any(|cell| cell.metrics.contains_key(name));
     let metrics = columns::all().iter().filter(|column| has(column.name));
     Data {
@@ -203,16 +211,17 @@ fn factors(cells: &[CellData]) -> Vec<Factor> {
     factors
 }
 
-fn cell_data(cell: &CellAnalysis, workloads: &[Workload<'_>]) -> CellData {
+fn cell_data(cell: &CellAnalysis, workloads: &[Workload<'_>], varied: &[Varied]) -> CellData {
     let of = workloads.iter().find(|load| load.cells.iter().any(|other| other.id == cell.id));
     let load = of.map_or_else(String::new, |load| clean(&load.title));
     let path = clean(&cell.path);
-    let levels = cell.levels.iter().map(|level| (clean(&level.factor), clean(&level.level)));
+    let level = |factor: &Varied| Some((factor.name.clone(), factor.level(&cell.id)?.to_owned()));
+    let levels = varied.iter().filter_map(level);
     let own = [("load".to_owned(), load.clone()), ("path".to_owned(), path.clone())];
     let numbers = |column: &columns::Column| Some((column.name, Numbers::of(column.read(cell)?)?));
     CellData {
         id: clean(&cell.id.0),
-        anchor: anchor(&cell.id),
+        anchor: Part::Result.anchor(&cell.id),
         kind: match cell.kind {
             None => "baseline",
             Some(kind) => crate::report::values::kind(kind),

@@ -105,9 +105,9 @@ pub fn curve(workload: &Workload<'_>, number: usize) -> Markup {
     let names = label_places(&lines, &axes);
     let title = format!("latency-{number}");
     html! {
-        p.chart-title { "Latency by percentile, all trials together (less is better)" }
+        h3.chart-title { "Latency by percentile, all trials together (less is better)" }
         div.scroll.latency tabindex="0" {
-            svg role="img" aria-labelledby=(title) viewBox={ "0 0 " (WIDTH) " " (HEIGHT) } {
+            svg data-values role="img" aria-labelledby=(title) viewBox={ "0 0 " (WIDTH) " " (HEIGHT) } {
                 title id=(title) { (spoken(workload)) }
                 (grid(&axes))
                 @for (line, y) in lines.iter().zip(&names) { (drawn(line, &axes, *y)) }

@@ -8,6 +8,7 @@ use vioperf_analysis::ledger::{Ledger, LossPlace};
 use vioperf_analysis::result::CellAnalysis;
 use vioperf_analysis::wording::percent;
 
+use super::seen::{Part, Seen};
 use crate::report::ledger::{TITLE, grouped, lost_of_sent, of_cell, of_ways};
 use crate::report::text::clean;
 
@@ -33,21 +34,30 @@ impl Ribbon {
         Self { class, title: title.to_owned(), datagrams, height: height.max(LEAST_HEIGHT) }
     }
 
+    /// Of all that was sent.
+    fn part(&self, ledger: &Ledger) -> String {
+        percent(100.0 * self.datagrams as f64 / ledger.sent.max(1) as f64)
+    }
+
     fn lane(&self) -> f64 {
         self.height.max(LANE_HEIGHT)
     }
 }
 
 /// Pictures and table of the cells that lost something; nothing where none did.
-pub fn section(cells: &[&CellAnalysis]) -> Markup {
+pub fn section(cells: &[&CellAnalysis], seen: &Seen<'_>) -> Markup {
     let told: Vec<(&CellAnalysis, &Ledger)> =
         cells.iter().filter_map(|cell| Some((*cell, of_cell(cell)?))).collect();
     html! {
         @if !told.is_empty() {
             div.ledger {
-                p.chart-title { (TITLE) }
+                h3.chart-title { (TITLE) }
                 div.flows {
-                    @for (cell, ledger) in &told { (flow(&cell.path, ledger)) }
+                    @for (cell, ledger) in &told {
+                        div id=(Part::Losses.anchor(&cell.id)) {
+                            (flow(&cell.path, ledger, &seen.marks(Part::Losses, cell)))
+                        }
+                    }
                 }
                 (table(&told))
                 p.small {
@@ -77,18 +87,20 @@ fn ribbons(ledger: &Ledger) -> Vec<Ribbon> {
 }
 
 /// A picture of it.
-fn flow(path: &str, ledger: &Ledger) -> Markup {
+fn flow(of: &str, ledger: &Ledger, marks: &Markup) -> Markup {
     let ribbons = ribbons(ledger);
     let height: f64 = ribbons.iter().map(Ribbon::lane).sum();
-    let name = format!("{}: lost {}", clean(path), lost_of_sent(ledger));
+    let name = format!("{}: lost {}", clean(of), lost_of_sent(ledger));
     html! {
         figure.flow {
-            figcaption { b { (clean(path)) } " " (grouped(ledger.sent)) " sent" }
+            figcaption { b { (clean(of)) } " " (grouped(ledger.sent)) " sent" (marks) }
             div.lanes {
-                svg viewBox=(format!("0 0 100 {height:.0}")) height=(format!("{height:.0}"))
+                svg data-values viewBox=(format!("0 0 100 {height:.0}")) height=(format!("{height:.0}"))
                     preserveAspectRatio="none" role="img" aria-label=(name) {
                     @for (ribbon, path) in ribbons.iter().zip(paths(&ribbons, height)) {
-                        path class=(ribbon.class) d=(path) {}
+                        path.spot.(ribbon.class) d=(path) {
+                            title { (clean(of)) ", " (ribbon.title) ": " (grouped(ribbon.datagrams)) ", " (ribbon.part(ledger)) " of what was sent" }
+                        }
                     }
                 }
                 div.places {
@@ -98,7 +110,7 @@ fn flow(path: &str, ledger: &Ledger) -> Markup {
                                 (ribbon.title)
                                 span.note {
                                     (grouped(ribbon.datagrams)) ", "
-                                    (percent(100.0 * ribbon.datagrams as f64 / ledger.sent.max(1) as f64))
+                                    (ribbon.part(ledger))
                                 }
                             }
                         }
@@ -236,10 +248,10 @@ mod tests {
 
     #[test]
     fn what_was_counted_twice_is_said_and_not_drawn() {
-        let page = flow("virtio", &Ledger { unaccounted: -7, ..ledger() }).into_string();
+        let page = flow("virtio", &Ledger { unaccounted: -7, ..ledger() }, &html! {}).into_string();
         assert!(
             page.contains("Counters tell of 7 more") && !page.contains("class=\"unaccounted\"")
         );
-        assert!(flow("<b>", &ledger()).into_string().contains("&lt;b&gt;"));
+        assert!(flow("<b>", &ledger(), &html! {}).into_string().contains("&lt;b&gt;"));
     }
 }

@@ -3,13 +3,14 @@
 use maud::{Markup, html};
 use vioperf_analysis::result::{CellAnalysis, Fact};
 
+use super::seen::{Part, Seen};
 use super::tables::path_name;
 use crate::report::layers;
 use crate::report::text::clean;
 use crate::report::values::{self, NO_VALUE, Workload};
 
 /// The first limit of each cell with its evidence to be opened, and those beside it.
-pub fn table(workload: &Workload<'_>) -> Markup {
+pub fn table(workload: &Workload<'_>, seen: &Seen<'_>) -> Markup {
     if workload.cells.iter().all(|cell| cell.limits.is_empty()) {
         return html! {};
     }
@@ -20,7 +21,7 @@ pub fn table(workload: &Workload<'_>) -> Markup {
                 thead { tr { th scope="col" { "path" } th scope="col" { "limited by" } th scope="col" { "sure" } } }
                 tbody {
                     @for cell in &workload.cells {
-                        tr { (path_name(cell)) (fields(cell)) }
+                        tr id={ (Part::Limits.anchor(&cell.id)) } { (path_name(cell)) (fields(cell, seen)) }
                     }
                 }
             }
@@ -28,7 +29,7 @@ pub fn table(workload: &Workload<'_>) -> Markup {
     }
 }
 
-fn fields(cell: &CellAnalysis) -> Markup {
+fn fields(cell: &CellAnalysis, seen: &Seen<'_>) -> Markup {
     let Some((first, others)) = cell.limits.split_first() else {
         return html! {
             td.none title="nothing that was read tells" { (NO_VALUE) (by_layer(cell)) }
@@ -48,7 +49,7 @@ fn fields(cell: &CellAnalysis) -> Markup {
                 (by_layer(cell))
             }
         }
-        td { (first.confidence) span.note { (values::trials_seen(first)) } }
+        td { (first.confidence) (seen.marks(Part::Limits, cell)) span.note { (values::trials_seen(first)) } }
     }
 }
 

@@ -144,6 +144,7 @@ pub fn ranking(analysis: &RunAnalysis) -> Markup {
             Row {
                 name: clean(&ranked.path),
                 note: note.into(),
+                marks: html! {},
                 shape: chart::shape(Some(ranked.kind)),
                 sent: None,
                 summary: metric.summary,

@@ -62,6 +62,9 @@
       choice("Order", [["plan", "of the plan"], ["value", "by value"], ["name", "by name"]], wish.order, (value) => { wish.order = value; }),
       box("logarithmic", wish.log, (checked) => { wish.log = checked; }),
     );
+    const levels = document.createElement("details");
+    levels.append(Object.assign(document.createElement("summary"), { textContent: "Hide levels" }));
+    controls.append(levels);
     for (const factor of data.factors.filter((factor) => factor.levels.length > 1)) {
       const group = document.createElement("fieldset");
       const legend = document.createElement("legend");
@@ -70,10 +73,11 @@
         const key = factor.name + "\n" + level;
         return box(level, true, (checked) => { checked ? wish.hidden.delete(key) : wish.hidden.add(key); });
       }));
-      controls.append(group);
+      levels.append(group);
     }
     controls.addEventListener("submit", (event) => event.preventDefault());
     place.hidden = false;
+    document.querySelector(".contents .explore").hidden = false;
   }
 
   function rows() {
