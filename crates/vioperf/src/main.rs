@@ -16,6 +16,8 @@ mod calibrate;
 mod cli;
 mod commands;
 mod conductor;
+#[cfg(test)]
+mod documentation;
 mod exit;
 mod export;
 mod guest_kernel;
