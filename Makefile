@@ -4,7 +4,7 @@ CARGO ?= cargo
 AGENT_TARGET := x86_64-unknown-linux-musl
 VIOPERF := target/release/vioperf
 
-.PHONY: run test soak bench comparisons bottlenecks first-paint build agent setup lint fmt deny dist clean
+.PHONY: run test soak bench comparisons bottlenecks first-paint build agent setup lint fmt deny dist clean reference
 
 # Measures what each virtual NIC keeps of the host's own path; first installs what is missing.
 run: setup
@@ -72,6 +72,11 @@ agent:
 
 setup:
 	@scripts/setup
+
+# The pages of the documentation that are made from the program's own tables.
+reference:
+	$(CARGO) build --locked --package vioperf
+	target/debug/vioperf reference scenario > docs/scenario-reference.md
 
 fmt:
 	$(CARGO) fmt --all --check

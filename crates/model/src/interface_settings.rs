@@ -26,11 +26,13 @@ pub struct InterfaceSettings {
     /// How interrupts are put off (`ethtool -C`).
     #[serde(skip_serializing_if = "Coalesce::is_empty")]
     pub coalesce: Coalesce,
-    /// Cores that process what each queue received (`rps_cpus`).
+    /// Cores that process what each queue received (`rps_cpus`), in the words of `guest.rps`.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-absent" = "the kernel's"))]
     pub rps: Option<Steering>,
-    /// Cores that send by each queue (`xps_cpus`).
+    /// Cores that send by each queue (`xps_cpus`), in the words of `guest.rps`.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-absent" = "the kernel's"))]
     pub xps: Option<Steering>,
 }
 
@@ -45,10 +47,10 @@ impl InterfaceSettings {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Rings {
-    /// For receiving.
+    /// Descriptors of each ring for receiving.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rx: Option<u32>,
-    /// For sending.
+    /// Descriptors of each ring for sending.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tx: Option<u32>,
 }
@@ -64,22 +66,22 @@ impl Rings {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Coalesce {
-    /// After a packet was received, in microseconds.
+    /// How long an interrupt is put off after a packet was received, in microseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rx_usecs: Option<u32>,
-    /// Packets received.
+    /// How many packets are received before an interrupt comes all the same.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rx_frames: Option<u32>,
-    /// After a packet was sent, in microseconds.
+    /// How long an interrupt is put off after a packet was sent, in microseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tx_usecs: Option<u32>,
-    /// Packets sent.
+    /// How many packets are sent before an interrupt comes all the same.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tx_frames: Option<u32>,
-    /// Whether the driver adapts the first two to the load.
+    /// Whether the driver adapts what it does for receiving to the load.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub adaptive_rx: Option<bool>,
-    /// Whether it adapts the other two.
+    /// Whether it adapts what it does for sending.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub adaptive_tx: Option<bool>,
 }

@@ -16,12 +16,13 @@ pub use source::{DirectMode, DomainSource, SourceError};
 pub struct LibvirtDomain {
     /// Its name or UUID.
     pub domain: String,
-    /// Which libvirt (`qemu:///system`, `qemu+ssh://root@host/system`); absent takes virsh's own choice.
+    /// Which libvirt: `qemu:///system`, `qemu+ssh://root@host/system`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-absent" = "virsh's own choice"))]
     pub uri: Option<String>,
-    /// Its interface under test, by MAC address or the host's name for it; absent takes the one that has
-    /// the address that is measured, or its only one.
+    /// Its interface under test, by MAC address or the host's name for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-absent" = "the one that has the address that is measured, or its only one"))]
     pub interface: Option<String>,
     /// What the interface is connected to while it is measured: `bridge:br1`, `openvswitch:ovs0`, `network:default`,
     /// `direct:eth0:bridge`; absent leaves it where it is. It can be a factor.

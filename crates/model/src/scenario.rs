@@ -64,56 +64,70 @@ pub struct Scenario {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Testbed {
-    /// The switch.
+    /// What connects the endpoints; [switches.md](switches.md) tells how each is made.
     pub switch: SwitchKind,
-    /// The bridge of the host's own (Linux's, or Open vSwitch's) that switches `bridge` and `openvswitch` are. Without
-    /// one they are the lab's own.
+    /// The bridge of the host's own (Linux's, or Open vSwitch's) that switches `bridge` and `openvswitch` are.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-absent" = "the lab's own"))]
     pub bridge: Option<String>,
-    /// The interface of the host that the switch is made of, where it always is: the physical function of a card with
-    /// SR-IOV.
+    /// The interface of this host that the switch is made of, where it always is (`sriov`, `sriov-host`): the
+    /// physical function of a card with SR-IOV.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-absent" = "none"))]
     pub interface: Option<String>,
-    /// MTU of every link of the path, in bytes.
+    /// MTU of every link of the path, in bytes: 576 to 65521, and over IPv6 1280 at least.
     pub mtu: u32,
-    /// Rate that the link of the peer, and so every path, is held to each way, counted from the Ethernet
-    /// header on. Absent: as fast as it goes.
+    /// Rate that the link of the peer, and so every path, is held to each way, counted from the Ethernet header on.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-absent" = "as fast as it goes"))]
     pub rate: Option<BitRate>,
-    /// Which cores the lab's threads run on.
+    /// Which cores the lab's threads run on; [testbeds.md](testbeds.md#cores) has more.
     #[serde(skip_serializing_if = "is_default")]
+    #[schemars(extend("x-absent" = "`free`"))]
     pub placement: Placement,
-    /// Cores for some of these threads by themselves; not where the scheduler is free.
+    /// Cores for some of these threads by themselves, with `placement = "apart"` or `"exclusive"`: `{ vhost = [4],
+    /// nodes = [5] }`.
     #[serde(skip_serializing_if = "is_default")]
+    #[schemars(extend("x-absent" = "as `placement` says"))]
     pub cores: ThreadCores,
     /// Which Internet protocol carries the load.
     pub ip: IpVersion,
-    /// How the peer's end of its link is set up, and that of the second namespace.
+    /// How the peer's end of its link is set up, and that of a baseline's second namespace.
     #[serde(skip_serializing_if = "InterfaceSettings::is_empty")]
+    #[schemars(extend("x-absent" = "the driver's"))]
     pub peer: InterfaceSettings,
     /// Where the far end of every load is.
     #[serde(skip_serializing_if = "is_default")]
+    #[schemars(extend("x-absent" = "`remote`"))]
     pub far_end: FarEnd,
     /// What stands between the switch and the far end.
     #[serde(skip_serializing_if = "is_default")]
+    #[schemars(extend("x-absent" = "`none`"))]
     pub chain: Chain,
-    /// Rules of a packet filter (nftables) that every packet is held against in between, none of which
-    /// matches: in the guest of the chain, or where there is none on the host's switch.
+    /// Rules of a packet filter (nftables) that every packet is held against in between, none of which matches: in
+    /// the guest of the chain, or where there is none on the host's switch; up to 20 000.
     #[serde(skip_serializing_if = "is_default")]
+    #[schemars(extend("x-absent" = "`0`"))]
     pub firewall_rules: u32,
     /// What else runs beside the guest under test.
     #[serde(skip_serializing_if = "is_default")]
+    #[schemars(extend("x-absent" = "`none`"))]
     pub neighbour: Neighbour,
-    /// Work of the host during every trial beside what the test takes, 100 % being one core: as many threads as it takes.
+    /// Work of the host during every trial, baselines too, beside what the test takes, 100 % being one core: `"250
+    /// %"`; as many threads burn as it takes.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-absent" = "none"))]
     pub host_load: Option<CoreLoad>,
-    /// The machine at the other end, where `vioperf serve` runs (`vioperf test` writes it): then there
-    /// is no lab, and switch and guest are without meaning. The far end is what directions call the
-    /// guest.
+    /// The machine at the other end: where `vioperf serve` runs (`host`, `host:port`; the token is taken from
+    /// `VIOPERF_TOKEN`), or one that your ssh gets to (`ssh://user@host`). Then there is no lab, and switch and
+    /// guest are without meaning; the far end is what directions call the guest. [serve.md](serve.md) has more.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-absent" = "a lab on this machine"))]
     pub server: Option<String>,
-    /// The virtual machine that the other end is, where libvirt looks after it.
+    /// The virtual machine of libvirt's that the server is: its hypervisor is watched too, and with `factors.nic`
+    /// it is changed, which `--allow-change` has to allow. [libvirt.md](libvirt.md) has more.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-absent" = "none"))]
     pub libvirt: Option<LibvirtDomain>,
 }
 
@@ -246,26 +260,32 @@ impl fmt::Display for IpVersion {
 pub struct Repeat {
     /// Passes over all cells; with a goal the least.
     pub blocks: u32,
-    /// Goes on until the 95 % interval of every cell's mean, and of its ratio to the baseline, is no
-    /// wider than this to either side. Absent: as many blocks as `blocks` says.
+    /// Goes on until the 95 % interval of every cell's mean, and of its ratio to the baseline, is no wider than
+    /// this to either side, such as `"5 %"`.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-absent" = "as many blocks as `blocks` says"))]
     pub goal: Option<Ratio>,
-    /// With a goal: so many passes at most, 20 where absent, and never fewer than `blocks`.
+    /// With a goal: so many passes at most, and never fewer than `blocks`.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-absent" = "20"))]
     pub most_blocks: Option<u32>,
-    /// With a goal: a cell that has reached it is not measured any more. Baselines always are, as
-    /// every ratio needs its own.
+    /// With a goal: a cell that has reached it is not measured any more. Baselines always are, as every ratio needs
+    /// its own.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[schemars(extend("x-absent" = "`false`"))]
     pub stop_settled: bool,
-    /// Each trial waits, but not for ever, until nobody else uses the physical cores, and one at whose
-    /// ends somebody did is measured again.
+    /// Each trial waits, but not for ever, until nobody else uses the physical cores, and one at whose ends
+    /// somebody did is measured again: [statistics.md](statistics.md#undisturbed-trials).
     #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[schemars(extend("x-absent" = "`false`"))]
     pub undisturbed: bool,
-    /// Seed of the order inside the blocks; absent draws one, and records it.
+    /// Seed of the order inside the blocks.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-absent" = "drawn, and recorded"))]
     pub seed: Option<u64>,
     /// No block is begun that would not end within this time.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-absent" = "none"))]
     pub budget: Option<TimeSpan>,
     /// How often a cell is tried in a block before it is given up there.
     pub attempts: u32,

@@ -72,128 +72,156 @@ impl WorkloadKind {
 pub struct Workload {
     /// The kind of load.
     pub kind: WorkloadKind,
-    /// How long the load is measured, after the warm-up; the most time that a whole search may take
-    /// (`rate-search`).
+    /// How long the load is measured, after the warm-up; of a `rate-search` the most time that the whole search may
+    /// take.
     #[serde(default = "default_duration")]
     pub duration: TimeSpan,
     /// How long the load runs before measuring begins.
     #[serde(default = "default_warmup")]
     pub warmup: TimeSpan,
-    /// Parallel connections, or flows of datagrams (each with a source port of its own).
+    /// Parallel connections, or flows of datagrams, each from a source port of its own; 1 to 256.
     #[serde(default = "default_streams")]
     pub streams: u16,
     /// Which way the payload goes.
     #[serde(default = "default_direction")]
     pub direction: Direction,
-    /// Bytes handed to the kernel by one `send` call, and asked for by one `recv` (`tcp-stream`);
-    /// 128 KiB where absent, 1 MiB with `send = "splice"`.
+    /// Bytes handed to the kernel by one `send` call, and asked for by one `recv`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-absent" = "128 KiB; 1 MiB with `send = \"splice\"`"))]
     pub message_size: Option<ByteSize>,
-    /// `SO_SNDBUF`/`SO_RCVBUF` of every connection; absent leaves the kernel's auto-tuning on.
+    /// `SO_SNDBUF` and `SO_RCVBUF` of every socket; by force beyond `net.core.wmem_max` and `rmem_max` where that
+    /// is allowed, and an error where less is given. What the kernel gave is recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-absent" = "the kernel tunes them"))]
     pub socket_buffer: Option<ByteSize>,
-    /// Rate of each stream's payload, in time with the clock (`tcp-stream`, `udp-stream`). Absent: as fast as the
-    /// path takes it.
+    /// Rate of each stream's payload, in time with the clock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-absent" = "as fast as the path takes it"))]
     pub rate: Option<BitRate>,
-    /// UDP payload of a datagram in bytes (`udp-stream`, `packet-rate`, `rate-search`): 18 bytes make an
-    /// Ethernet frame of 64, 1472 one of 1518.
+    /// UDP payload of a datagram: 18 bytes make an Ethernet frame of 64, 1472 one of 1518.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-absent" = "18 B; of `udp-stream` 1470 B, and 1450 B over IPv6"))]
     pub payload: Option<ByteSize>,
-    /// Datagrams a second, all flows together, in time with the clock (`packet-rate`). Absent: as many
-    /// as the path takes.
+    /// Datagrams a second, all flows together, in time with the clock. Who is behind makes up for at most 20 ms, at
+    /// no more than twice the rate; what was not sent in time is told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-absent" = "as many as the path takes"))]
     pub datagrams_per_second: Option<u32>,
-    /// Addresses that datagrams are sent from, so that receive hashing can spread them (`udp-stream`,
-    /// `packet-rate`, `rate-search`); 1 where absent. Flows take them in turn, then the next
-    /// destination address, then the next port.
+    /// Addresses that datagrams are sent from, so that receive hashing can spread them. Flows take them in turn,
+    /// then the next destination address, then the next port; there have to be enough streams for every
+    /// combination. A lab configures the addresses; between two machines there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-absent" = "1"))]
     pub source_addresses: Option<u16>,
-    /// Addresses that they are sent to.
+    /// Addresses that they are sent to; between two machines there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-absent" = "1"))]
     pub destination_addresses: Option<u16>,
     /// Ports in a row that they are sent to, of each address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-absent" = "1"))]
     pub destination_ports: Option<u16>,
-    /// Datagrams handed to the kernel, and asked of it, by one system call (`packet-rate`).
+    /// Datagrams handed to the kernel, and asked of it, by one system call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-absent" = "1024"))]
     pub batch: Option<u16>,
-    /// How threads share the receiving port (`packet-rate`).
+    /// How threads share the receiving port.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-absent" = "`one`"))]
     pub receivers: Option<Receivers>,
-    /// `UDP_SEGMENT` and `UDP_GRO` (`packet-rate`): many datagrams pass the stack as one. They are
-    /// datagrams then, not packets on the wire, and reported as such.
+    /// `UDP_SEGMENT` and `UDP_GRO`: many datagrams pass the stack as one. They are datagrams then, not packets on
+    /// the wire, and reported as such.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[schemars(extend("x-absent" = "`false`"))]
     pub segmentation: bool,
-    /// What carries requests (`request-response`).
+    /// What carries requests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-absent" = "`tcp`"))]
     pub transport: Option<Transport>,
-    /// Size of a request (`request-response`, `connect-rate`); 1 byte where absent.
+    /// Size of a request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-absent" = "1 B"))]
     pub request_size: Option<ByteSize>,
-    /// Size of a response (`request-response`, `connect-rate`); 1 byte where absent.
+    /// Size of a response.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-absent" = "1 B"))]
     pub response_size: Option<ByteSize>,
-    /// Requests that each stream keeps under way (`request-response`); 1 where absent. In an open
-    /// loop the most that may be under way: as many as are possible where absent.
+    /// Requests that each stream keeps under way. In an open loop the most that may be under way.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-absent" = "1; in an open loop as many as are possible"))]
     pub outstanding: Option<u16>,
-    /// Open loop (`request-response`): so many requests a second in all, sent when they are due
-    /// whether or not earlier ones are answered; latency counts from when they were due.
+    /// Open loop: so many requests a second in all, sent when they are due whether or not earlier ones are
+    /// answered; latency counts from when they were due.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-absent" = "closed loop: the next request follows the last response"))]
     pub requests_per_second: Option<u32>,
-    /// Threads that share the streams at each end; as many as there are cores where absent, and never
-    /// more than streams.
+    /// Threads that share the streams at each end; never more than streams.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-absent" = "as many as cores"))]
     pub threads: Option<u16>,
-    /// Cores that the sender's threads are pinned to, in turn. Absent leaves it to the scheduler.
+    /// Cores that the sender's threads are pinned to, in turn.
     #[serde(default, skip_serializing_if = "Levels::is_empty")]
+    #[schemars(extend("x-absent" = "the scheduler's choice"))]
     pub sender_cpus: Levels<u16>,
     /// Cores that the receiver's threads are pinned to, in turn.
     #[serde(default, skip_serializing_if = "Levels::is_empty")]
+    #[schemars(extend("x-absent" = "the scheduler's choice"))]
     pub receiver_cpus: Levels<u16>,
-    /// How payload gets to the kernel (`tcp-stream`).
+    /// How payload gets to the kernel.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-absent" = "`copy`"))]
     pub send: Option<SendWay>,
-    /// What the receiver does with payload (`tcp-stream`).
+    /// What the receiver does with payload.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-absent" = "`copy`"))]
     pub receive: Option<ReceiveWay>,
-    /// `TCP_MAXSEG` in bytes, of the loads over TCP.
+    /// `TCP_MAXSEG` in bytes; more than the path's MTU leaves is an error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-absent" = "the path's"))]
     pub mss: Option<u16>,
-    /// `TCP_CONGESTION` (`cubic`, `bbr`), of the loads over TCP.
+    /// `TCP_CONGESTION`: `cubic`, `bbr`, or another that both kernels have.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-absent" = "the kernel's"))]
     pub congestion_control: Option<String>,
-    /// `TCP_NODELAY`: no waiting for more to send (RFC 896). On by default for requests, off for
-    /// streams.
+    /// `TCP_NODELAY`: no waiting for more to send (RFC 896).
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-absent" = "`true` for requests, `false` for streams"))]
     pub nodelay: Option<bool>,
-    /// `SO_MAX_PACING_RATE` of each stream: the kernel spreads its packets (`tcp-stream`).
+    /// `SO_MAX_PACING_RATE` of each stream: the kernel spreads its packets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-absent" = "none"))]
     pub pacing: Option<BitRate>,
     /// Messages or datagrams that go out back to back whenever a load with a rate is due.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-absent" = "1"))]
     pub burst: Option<u16>,
     /// Differentiated services code point of every packet (RFC 2474), 0 to 63.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-absent" = "0"))]
     pub dscp: Option<u8>,
-    /// What else is on the path meanwhile (`request-response`, `connect-rate`).
+    /// What else is on the path meanwhile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-absent" = "`none`"))]
     pub background: Option<Background>,
-    /// Connections or flows of the background; 1 where absent.
+    /// Connections or flows of the background, 1 to 256.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-absent" = "1"))]
     pub background_streams: Option<u16>,
-    /// Which way the background goes; as the requests where absent.
+    /// Which way the background goes; `both` for `tcp-stream` alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-absent" = "as the requests"))]
     pub background_direction: Option<Direction>,
-    /// Rate of each of its streams; as fast as the path takes where absent.
+    /// Rate of each of its streams.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-absent" = "as fast as the path takes it"))]
     pub background_rate: Option<BitRate>,
     /// `SO_BUSY_POLL`: how long a receiving call polls the device before it sleeps (socket(7)).
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-absent" = "none"))]
     pub busy_poll: Option<TimeSpan>,
-    /// What is searched, and how well (`rate-search`).
+    /// What is searched, and how well.
     #[serde(default, skip_serializing_if = "Search::is_default")]
+    #[schemars(extend("x-absent" = "as its keys say"))]
     pub search: Search,
 }
 
@@ -208,6 +236,10 @@ pub struct WorkloadKey {
     pub help: String,
     /// Whether it is on or off.
     pub is_switch: bool,
+    /// What holds where it is absent, in words.
+    pub absent: Option<String>,
+    /// The kinds of load that it is for.
+    pub kinds: Vec<WorkloadKind>,
 }
 
 /// Every key of a workload but its kind, those of its tables too (`search.width`), read off the schema,
@@ -231,12 +263,24 @@ fn collect_keys(section: &str, schema: &serde_json::Value, keys: &mut Vec<Worklo
         }
         let text = |key: &str| property.get(key).and_then(serde_json::Value::as_str);
         keys.push(WorkloadKey {
+            kinds: kinds_of(&format!("{section}.{name}")),
+            absent: text("x-absent").map(str::to_owned),
             section: section.to_owned(),
             name: name.clone(),
             help: text("description").unwrap_or_default().to_owned(),
             is_switch: text("type") == Some("boolean"),
         });
     }
+}
+
+/// The kinds of load that a key (`workload.rate`), or the section that it stands in, is for.
+pub fn kinds_of(key: &str) -> Vec<WorkloadKind> {
+    let optional = Workload::new(WorkloadKind::TcpStream).optional_keys();
+    let is_in = |own: &str| {
+        key.strip_prefix(own).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    };
+    let found = optional.into_iter().find(|(own, ..)| is_in(own));
+    found.map_or(WorkloadKind::ALL.to_vec(), |(_, _, kinds)| kinds.to_vec())
 }
 
 impl Workload {
@@ -318,7 +362,13 @@ impl Workload {
     }
 
     /// The optional keys that are set, each with the kinds it is for.
-    pub fn keys_with_kinds(&self) -> Vec<(&'static str, &'static [WorkloadKind])> {
+    pub fn keys_set(&self) -> Vec<(&'static str, &'static [WorkloadKind])> {
+        let keys = self.optional_keys();
+        keys.into_iter().filter(|(_, set, _)| *set).map(|(key, _, kinds)| (key, kinds)).collect()
+    }
+
+    /// Every key that is not for all kinds, whether it is set, and the kinds it is for.
+    fn optional_keys(&self) -> [(&'static str, bool, &'static [WorkloadKind]); 28] {
         use WorkloadKind::{
             ConnectRate, PacketRate, RateSearch, RequestResponse, TcpStream, UdpStream,
         };
@@ -333,7 +383,7 @@ impl Workload {
         const ASKED: &[WorkloadKind] = &[RequestResponse];
         const PACED: &[WorkloadKind] = &[TcpStream, UdpStream];
         const IN_BURSTS: &[WorkloadKind] = &[TcpStream, UdpStream, PacketRate, RateSearch];
-        let keys: [(&'static str, bool, &'static [WorkloadKind]); 28] = [
+        [
             ("workload.rate", self.rate.is_some(), PACED),
             ("workload.payload", self.payload.is_some(), DATAGRAMS),
             ("workload.datagrams_per_second", self.datagrams_per_second.is_some(), PACKETS_ALONE),
@@ -362,8 +412,7 @@ impl Workload {
             ("workload.background_rate", self.background_rate.is_some(), REQUESTS),
             ("workload.message_size", self.message_size.is_some(), STREAMS),
             ("workload.search", !self.search.is_default(), SEARCHES),
-        ];
-        keys.into_iter().filter(|(_, set, _)| *set).map(|(key, _, kinds)| (key, kinds)).collect()
+        ]
     }
 }
 

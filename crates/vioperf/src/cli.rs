@@ -96,6 +96,8 @@ pub enum Command {
     Kernel(KernelCommand),
     /// Print the JSON Schema of a file or output
     Schema(SchemaArgs),
+    /// Print a page of the documentation that is made from the program's own tables
+    Reference(ReferenceArgs),
     /// Print a shell's completions
     Completions(CompletionsArgs),
     /// Write the man pages into a directory
@@ -363,6 +365,21 @@ pub enum SchemaOf {
     Compare,
     /// `calibrate --format json`
     Calibration,
+}
+
+/// Arguments of `reference`.
+#[derive(Debug, Args)]
+pub struct ReferenceArgs {
+    /// Of what
+    #[arg(value_enum)]
+    pub of: ReferenceOf,
+}
+
+/// What has a reference.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ReferenceOf {
+    /// Every key of a scenario file: docs/scenario-reference.md
+    Scenario,
 }
 
 /// Arguments of `completions`.

@@ -13,6 +13,7 @@ pub mod libvirt;
 pub mod man;
 pub mod node;
 pub mod plan;
+pub mod reference;
 pub mod report;
 pub mod run;
 pub mod scenarios;

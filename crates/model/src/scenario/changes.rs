@@ -102,6 +102,7 @@ impl<T: Section> schemars::JsonSchema for Changes<T> {
             // What is absent is not changed.
             for property in properties.values_mut().filter_map(Value::as_object_mut) {
                 property.remove("default");
+                property.remove("x-absent");
             }
         }
         for of_whole in ["$schema", "title", "description", "required"] {

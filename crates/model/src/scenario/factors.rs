@@ -397,6 +397,7 @@ fn levels_of(key: &Value, takes: Takes) -> Value {
     let mut level = key.clone();
     let description = level.as_object_mut().and_then(|level| {
         level.remove("default");
+        level.remove("x-absent");
         level.remove("description")
     });
     let mut levels = match takes {

@@ -16,68 +16,91 @@ use crate::units::{ByteSize, CoreLoad, TimeSpan};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Guest {
-    /// Virtual CPUs; absent gives half of the host's cores, at least 1 and at most 4.
+    /// Virtual CPUs, 1 to 64.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-absent" = "half of the host's cores, at least 1 and at most 4"))]
     pub vcpus: Option<u16>,
-    /// Memory.
+    /// Memory, at least 128 MiB.
     pub memory: ByteSize,
-    /// Kernel image; absent takes the host's own or a fetched one.
+    /// Kernel image, a file on the host.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-absent" = "the host's own kernel, else a fetched one (`vioperf kernel list`)"))]
     pub kernel: Option<String>,
-    /// The kernel's module directory (the one with `modules.dep`); absent looks beside the kernel
-    /// and in `/lib/modules`.
+    /// The kernel's module directory (the one with `modules.dep`); goes with `guest.kernel`.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-absent" = "beside the kernel, or in `/lib/modules`"))]
     pub modules: Option<String>,
     /// Appended to the guest kernel's command line (`mitigations=off`); what comes later wins there.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-absent" = "none"))]
     pub kernel_arguments: Option<String>,
-    /// QEMU's program; absent takes `qemu-system-x86_64` from `PATH`.
+    /// QEMU's program.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-absent" = "`qemu-system-x86_64` in `PATH`"))]
     pub qemu: Option<String>,
-    /// Parameters of the guest's kernel modules, by module, as `options` of modprobe.d(5) has them
-    /// (`virtio_net = "napi_tx=0"`).
+    /// Parameters of the guest's kernel modules, by module, as `options` of modprobe.d(5) has them: `{ virtio_net =
+    /// "napi_tx=0" }`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("x-absent" = "none"))]
     pub driver_options: BTreeMap<String, String>,
-    /// Properties of QEMU's device of the NIC (`mrg_rxbuf = false`); `-device MODEL,help` lists them.
+    /// Properties of QEMU's device of the NIC: `{ mrg_rxbuf = false }`; `qemu-system-x86_64 -device
+    /// virtio-net-pci,help` lists them.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("x-absent" = "QEMU's own"))]
     pub device_options: BTreeMap<String, DeviceOption>,
-    /// Offloads of the guest's NIC that are switched on or off, by the names of ethtool(8): `gro`,
-    /// `gso`, `tso`, `lro`, `sg`, `rx`, `tx`, or the long ones of `ethtool -k`.
+    /// Offloads of the guest's NIC that are switched on or off, by the names of ethtool(8): `gro`, `gso`, `tso`,
+    /// `lro`, `sg`, `rx`, `tx`, or the long ones of `ethtool -k`: `{ gro = false, tso = false }`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("x-absent" = "the driver's"))]
     pub offloads: BTreeMap<String, bool>,
-    /// Queue pairs of the NIC that are in use; absent leaves 1 to virtio, and others to their drivers.
+    /// Queue pairs of the NIC that are in use (virtio, igb), whatever the number of virtual CPUs; 1 to 64.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-absent" = "1 of virtio, others as their driver has it"))]
     pub queues: Option<u16>,
-    /// Sizes of the NIC's descriptor rings (`ethtool -G`).
+    /// Sizes of the NIC's descriptor rings (`ethtool -G`): `{ rx = 512, tx = 512 }`. Those of virtio's device are
+    /// `device_options`: `{ rx_queue_size = 1024 }`.
     #[serde(skip_serializing_if = "Rings::is_empty")]
+    #[schemars(extend("x-absent" = "the driver's"))]
     pub rings: Rings,
-    /// How the NIC's interrupts are put off (`ethtool -C`).
+    /// How the NIC's interrupts are put off (`ethtool -C`): `{ rx_usecs = 50 }`.
     #[serde(skip_serializing_if = "Coalesce::is_empty")]
+    #[schemars(extend("x-absent" = "the driver's"))]
     pub coalesce: Coalesce,
-    /// Cores of the guest that process what each queue received: none, all, spread (each queue has one
-    /// of its own), or a list such as `0,2`.
+    /// Cores of the guest that process what each queue received: `none`, `all`, `spread` (each queue has one of its
+    /// own, in turn), or a list such as `"0,2"`.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-absent" = "the kernel's"))]
     pub rps: Option<Steering>,
-    /// Cores of the guest that send by each queue.
+    /// Cores of the guest that send by each queue, in the same words.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-absent" = "the kernel's"))]
     pub xps: Option<Steering>,
-    /// How the host's end of the NIC is set up, its tap or macvtap; the guest's own end has the keys above.
+    /// How the host's end of the NIC is set up, its tap or macvtap; the guest's own end has the keys above. What is
+    /// not in force before a trial makes it void. Baselines have no such end, so one serves all levels.
     #[serde(skip_serializing_if = "InterfaceSettings::is_empty")]
+    #[schemars(extend("x-absent" = "the driver's"))]
     pub port: InterfaceSettings,
     /// Who moves the frames between the tap and the guest.
     #[serde(skip_serializing_if = "is_default")]
+    #[schemars(extend("x-absent" = "`auto`"))]
     pub vhost: Vhost,
-    /// QEMU's CPU model; absent gives the host's own under KVM, and everything that is emulated else.
+    /// QEMU's CPU model (`qemu-system-x86_64 -cpu help` lists them), with features if wanted:
+    /// `"Skylake-Server,-avx512f"`.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-absent" = "`host` under KVM, else `max`"))]
     pub cpu: Option<String>,
     /// QEMU's machine type.
     #[serde(skip_serializing_if = "is_default")]
+    #[schemars(extend("x-absent" = "`q35`"))]
     pub machine: MachineType,
     /// Which pages of the host the guest's memory is in.
     #[serde(skip_serializing_if = "is_default")]
+    #[schemars(extend("x-absent" = "`auto`"))]
     pub huge_pages: HugePages,
-    /// Part of a virtual CPU that the guest burns during every trial beside what the test takes.
+    /// Work of the guest during every trial beside what the test takes, 100 % being one virtual CPU: `"50 %"`,
+    /// `"200 %"`.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-absent" = "none"))]
     pub load: Option<CoreLoad>,
     /// What executes the guest's instructions.
     pub accel: Accel,

@@ -34,7 +34,7 @@ pub enum HugePages {
     Auto,
     /// Small ones alone.
     None,
-    /// Transparent huge pages.
+    /// Transparent huge pages; where the guest got none the trial is void.
     Transparent,
     /// Huge pages that the host has set aside (`vm.nr_hugepages`).
     Explicit,

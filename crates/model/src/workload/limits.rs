@@ -19,7 +19,7 @@ impl Workload {
                 found.push(Contradiction { key: key.to_owned(), message });
             }
         };
-        for (key, kinds) in self.keys_with_kinds() {
+        for (key, kinds) in self.keys_set() {
             check(!kinds.contains(&self.kind), key, self.kind.lacks(kinds));
         }
         check(

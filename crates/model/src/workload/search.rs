@@ -12,30 +12,37 @@ use crate::units::{Ratio, TimeSpan};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Search {
-    /// Losses that are allowed, each a goal of its own: none for the non-drop rate (NDR), some for a
+    /// Losses that are allowed, each a goal of its own, four at most: none for the non-drop rate (NDR), some for a
     /// partial-drop rate (PDR). The one that allows most is what paths are ranked by.
     #[serde(skip_serializing_if = "Levels::is_empty")]
+    #[schemars(extend("x-absent" = "`[\"0 %\", \"0.5 %\"]`"))]
     pub loss_goals: Levels<Ratio>,
-    /// How far apart the rates may be at the end of which one was proved good and one bad, in percent
-    /// of the higher one.
+    /// How far apart the rates may be at the end of which one was proved good and one bad, in percent of the higher
+    /// one; less than the loss goals makes no sense.
+    #[schemars(extend("x-absent" = "1 %"))]
     pub width: Ratio,
     /// How long the probes take that count in the end.
+    #[schemars(extend("x-absent" = "1 s"))]
     pub probe_duration: TimeSpan,
     /// How long the probes take by which the search gets near.
+    #[schemars(extend("x-absent" = "200 ms"))]
     pub first_probe_duration: TimeSpan,
     /// For how long a rate is probed, all its probes together, until it is decided.
+    #[schemars(extend("x-absent" = "3 s"))]
     pub probe_time: TimeSpan,
     /// The part of that time in which a good rate may lose more than its goal allows.
+    #[schemars(extend("x-absent" = "50 %"))]
     pub exceed_ratio: Ratio,
     /// How long after a probe late datagrams are waited for; what comes later is lost.
+    #[schemars(extend("x-absent" = "100 ms"))]
     pub drain: TimeSpan,
-    /// Datagrams a second that every path has to carry: one that loses too many of them is refused. A
-    /// hundredth of the highest rate where absent.
+    /// Datagrams a second that every path has to carry: one that loses too many of them is refused.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-absent" = "a hundredth of the highest rate"))]
     pub min_rate: Option<u32>,
-    /// The highest rate of datagrams a second that is tried; what the sender can send at most where
-    /// absent.
+    /// The highest rate of datagrams a second that is tried.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-absent" = "what the sender can send"))]
     pub max_rate: Option<u32>,
 }
 

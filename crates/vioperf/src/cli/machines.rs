@@ -7,7 +7,7 @@ use clap::{Arg, ArgAction, ArgMatches, Args, FromArgMatches};
 use vioperf_model::scenario_file::Override;
 use vioperf_model::section::{SectionName, Takes};
 use vioperf_model::units::{BitRate, ByteSize, TimeSpan};
-use vioperf_model::workload::{WorkloadKey, workload_keys};
+use vioperf_model::workload::{WorkloadKey, WorkloadKind, workload_keys};
 
 use super::libvirt::DomainOptions;
 use crate::machines::client::Machine;
@@ -135,9 +135,22 @@ fn long_name(key: &WorkloadKey) -> String {
     format!("{section}.{}", key.name).trim_start_matches('.').replace(['_', '.'], "-")
 }
 
+/// What a key is, the kinds of load that it is for where these are not all, and what holds without it.
+fn help_of(key: &WorkloadKey) -> String {
+    let mut help = key.help.replace('\n', " ").replace('`', "");
+    if key.kinds.len() < WorkloadKind::ALL.len() {
+        let kinds: Vec<&str> = key.kinds.iter().map(|kind| kind.name()).collect();
+        help.push_str(&format!(" ({})", kinds.join(", ")));
+    }
+    if let Some(absent) = &key.absent {
+        help.push_str(&format!(" [default: {}]", absent.replace('`', "")));
+    }
+    help
+}
+
 fn option(key: &WorkloadKey) -> Arg {
     let help = HELP.iter().find(|(name, _)| *name == key.name).map(|(_, help)| *help);
-    let help = help.unwrap_or(&key.help).replace('\n', " ").replace('`', "");
+    let help = help.map_or_else(|| help_of(key), str::to_owned);
     let arg = Arg::new(long_name(key))
         .long(long_name(key))
         .action(ArgAction::Set)
