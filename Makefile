@@ -77,6 +77,7 @@ setup:
 reference:
 	$(CARGO) build --locked --package vioperf
 	target/debug/vioperf reference scenario > docs/scenario-reference.md
+	target/debug/vioperf reference metrics > docs/metrics.md
 
 fmt:
 	$(CARGO) fmt --all --check

@@ -25,8 +25,9 @@ pub struct LibvirtDomain {
     #[schemars(extend("x-absent" = "the one that has the address that is measured, or its only one"))]
     pub interface: Option<String>,
     /// What the interface is connected to while it is measured: `bridge:br1`, `openvswitch:ovs0`, `network:default`,
-    /// `direct:eth0:bridge`; absent leaves it where it is. It can be a factor.
+    /// `direct:eth0:bridge`. It can be a factor.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-absent" = "where it is"))]
     pub source: Option<DomainSource>,
 }
 

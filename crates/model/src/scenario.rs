@@ -124,8 +124,8 @@ pub struct Testbed {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-absent" = "a lab on this machine"))]
     pub server: Option<String>,
-    /// The virtual machine of libvirt's that the server is: its hypervisor is watched too, and with `factors.nic`
-    /// it is changed, which `--allow-change` has to allow. [libvirt.md](libvirt.md) has more.
+    /// The virtual machine of libvirt's that the server is: its hypervisor is watched too, and with `factors.nic` or a
+    /// `source` it is changed, which `--allow-change` has to allow. [libvirt.md](libvirt.md) has more.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-absent" = "none"))]
     pub libvirt: Option<LibvirtDomain>,

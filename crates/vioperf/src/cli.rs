@@ -380,6 +380,8 @@ pub struct ReferenceArgs {
 pub enum ReferenceOf {
     /// Every key of a scenario file: docs/scenario-reference.md
     Scenario,
+    /// Every metric, and where it is read: docs/metrics.md
+    Metrics,
 }
 
 /// Arguments of `completions`.

@@ -4,6 +4,7 @@
 mod commands;
 mod links;
 mod markdown;
+mod rules;
 mod scenario_texts;
 
 use std::fs;

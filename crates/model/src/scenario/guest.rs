@@ -85,7 +85,7 @@ pub struct Guest {
     #[schemars(extend("x-absent" = "`auto`"))]
     pub vhost: Vhost,
     /// QEMU's CPU model (`qemu-system-x86_64 -cpu help` lists them), with features if wanted:
-    /// `"Skylake-Server,-avx512f"`.
+    /// `"Skylake-Server,-avx512f"`. QEMU is asked which one a guest got, and what of it is missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-absent" = "`host` under KVM, else `max`"))]
     pub cpu: Option<String>,

@@ -11,6 +11,7 @@ use crate::reference;
 pub fn execute(args: &ReferenceArgs, output: &Output) -> Result<ExitCode, Failure> {
     let page = match args.of {
         ReferenceOf::Scenario => reference::scenario::page(),
+        ReferenceOf::Metrics => reference::metrics::page(),
     };
     output.result(&page)?;
     Ok(ExitCode::SUCCESS)
