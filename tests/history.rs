@@ -4,61 +4,12 @@
 mod support;
 
 use std::fs;
-use std::process::{Command, Stdio};
 
 use nix::sys::signal::Signal;
 use serde_json::Value;
+use support::past::Past;
 use support::world::World;
-use support::{Finished, VIOPERF, write};
-use tempfile::TempDir;
-use vioperf_analysis::testing::{Synthetic, with_flat_rate};
-
-/// A history of its own, and no root needed.
-struct Past {
-    folder: TempDir,
-}
-
-impl Past {
-    fn new() -> Self {
-        Self { folder: tempfile::tempdir().unwrap() }
-    }
-
-    fn vioperf(&self, arguments: &[&str]) -> Finished {
-        let mut command = Command::new(VIOPERF);
-        command.args(arguments).current_dir(self.folder.path()).stdin(Stdio::null());
-        command
-            .env("XDG_DATA_HOME", self.folder.path().join("data"))
-            .env_remove("VIOPERF_NO_HISTORY");
-        Finished::of(command.output().unwrap())
-    }
-
-    fn json(&self, arguments: &[&str]) -> Value {
-        let done = self.vioperf(&[arguments, &["--format=json"]].concat()).succeeded();
-        serde_json::from_str(&done.stdout).unwrap()
-    }
-
-    /// Stores a run of one guest's cell beside its baseline, in two blocks.
-    fn store(&self, name: &str, day: usize, kernel: &str, guest_bits_per_second: f64) {
-        let mut run = Synthetic::calm_kvm().run;
-        let guest = run.plan.cells.iter().find(|cell| !cell.is_baseline()).unwrap().clone();
-        let baseline = run.plan.cells.iter().find(|cell| Some(&cell.id) == guest.baseline.as_ref());
-        run.plan.cells = vec![baseline.unwrap().clone(), guest];
-        run.plan.blocks = vec![vec![0, 1]; 2];
-        run.started_at = format!("2026-01-{day:02}T03:04:05.000Z");
-        run.host.kernel_release = kernel.into();
-        let directory = self.folder.path().join(name);
-        fs::create_dir(&directory).unwrap();
-        write(&directory.join("run.json"), &serde_json::to_string(&run).unwrap());
-        let mut lines = String::new();
-        for sequence in 0..4_u32 {
-            let cell = &run.plan.cells[sequence as usize % 2];
-            let rate = if cell.is_baseline() { 1e10 } else { guest_bits_per_second };
-            let trial = with_flat_rate(cell, sequence / 2, sequence, rate);
-            lines += &(serde_json::to_string(&trial).unwrap() + "\n");
-        }
-        write(&directory.join("trials.jsonl"), &lines);
-    }
-}
+use support::write;
 
 #[test]
 fn a_change_of_level_is_told_with_what_changed_there() {

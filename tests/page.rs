@@ -16,15 +16,6 @@ use vioperf_model::workload::WorkloadKind;
 /// What may weigh at most, in bytes.
 const LARGEST_PAGE: usize = 2 << 20;
 
-/// The browser, whatever it is called here.
-fn browser() -> &'static str {
-    let names = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
-    let runs = |name: &&&str| {
-        Command::new(name).arg("--version").output().is_ok_and(|done| done.status.success())
-    };
-    names.iter().find(runs).expect("no Chromium here: `scripts/setup test` installs it")
-}
-
 /// The report of a run as a page, and as numbers.
 struct Report {
     page: String,
@@ -43,7 +34,7 @@ impl Report {
         support::write(&file, &self.page);
         let script = format!("{READERS}/page.py");
         let looked = Command::new(readers::python())
-            .args([&script, file.to_str().unwrap(), browser()])
+            .args([&script, file.to_str().unwrap(), readers::browser()])
             .output();
         let looked = looked.unwrap();
         assert!(looked.status.success(), "{}", String::from_utf8_lossy(&looked.stderr));

@@ -8,6 +8,7 @@ pub mod listener;
 pub mod machines;
 pub mod mounts;
 pub mod own_network;
+pub mod past;
 pub mod planting;
 pub mod readers;
 pub mod running;

@@ -46,6 +46,15 @@ pub fn python() -> PathBuf {
     python
 }
 
+/// The browser, whatever it is called here.
+pub fn browser() -> &'static str {
+    let names = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
+    let runs = |name: &&&str| {
+        Command::new(name).arg("--version").output().is_ok_and(|done| done.status.success())
+    };
+    names.iter().find(runs).expect("no Chromium here: `scripts/setup test` installs it")
+}
+
 /// A run directory with these records.
 pub fn store(folder: &Path, name: &str, run: &Synthetic) -> String {
     let directory = folder.join(name);

@@ -8,6 +8,11 @@ use vioperf_model::record::{HostFacts, HypervisorFacts};
 /// Name and value. A fact that is not known is not in it.
 pub type Facts = BTreeMap<String, String>;
 
+/// The fact that is the host's kernel release.
+pub const HOST_KERNEL: &str = "host kernel";
+/// The fact that is the version of the QEMU that ran the guests.
+pub const QEMU: &str = "QEMU";
+
 /// What moves numbers of a run: program, host, its settings, and what ran the guests.
 pub fn facts(vioperf_version: &str, host: &HostFacts, of: Option<&HypervisorFacts>) -> Facts {
     let mut facts = Facts::new();
@@ -16,7 +21,7 @@ pub fn facts(vioperf_version: &str, host: &HostFacts, of: Option<&HypervisorFact
     };
     add("vioperf", vioperf_version.to_owned());
     add("operating system", host.os.clone());
-    add("host kernel", host.kernel_release.clone());
+    add(HOST_KERNEL, host.kernel_release.clone());
     add("CPU", host.cpu_model.clone());
     add("cores", host.cores.to_string());
     // What a kernel keeps for itself differs by some KiB from boot to boot.
@@ -39,7 +44,7 @@ pub fn guest_facts(variant: Option<&str>, qemu_version: &str, guest_kernel_relea
         None => what.to_owned(),
     };
     Facts::from([
-        (name("QEMU"), qemu_version.to_owned()),
+        (name(QEMU), qemu_version.to_owned()),
         (name("guest kernel"), guest_kernel_release.to_owned()),
     ])
 }

@@ -13,7 +13,9 @@ use vioperf_model::scenario_file::Override;
 use vioperf_model::units::{Ratio, TimeSpan};
 
 pub use compare::{CompareArgs, CompareFormat, Smallest};
-pub use history::{HistoryAction, HistoryArgs, ListFormat, Since, TrendArgs, TrendFormat, Which};
+pub use history::{
+    HistoryAction, HistoryArgs, ListFormat, Since, TrendArgs, TrendFormat, ViewArgs, Which,
+};
 pub use lab::{LabCommand, LabShellArgs, LabUpArgs};
 pub use libvirt::{Allowed, LibvirtCommand};
 pub use machines::{ServeArgs, TestArgs};
@@ -87,6 +89,8 @@ pub enum Command {
     History(HistoryArgs),
     /// Show a metric run after run, where its level changed, and what else changed there
     Trend(TrendArgs),
+    /// Show the runs that were measured here in a browser: lists, reports, cells over time, two runs side by side
+    View(ViewArgs),
     /// Write the trials of runs as one table, for DuckDB, pandas or a spreadsheet
     Export(ExportArgs),
     /// Compare two stored runs, or the variants of one: what is better or worse, beyond chance and by as much as matters

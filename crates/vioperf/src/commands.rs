@@ -21,3 +21,4 @@ pub mod schema;
 pub mod serve;
 pub mod test;
 pub mod trend;
+pub mod view;

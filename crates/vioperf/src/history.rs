@@ -12,8 +12,10 @@ use std::time::Duration;
 
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, params, params_from_iter};
+use vioperf_analysis::columns;
+use vioperf_analysis::provenance::{self, Facts};
 use vioperf_analysis::result::RunAnalysis;
-use vioperf_analysis::trend::Point;
+use vioperf_analysis::trend::{Point, Trend, level_changes};
 
 use self::entry::Entry;
 use crate::cli::Which;
@@ -22,6 +24,9 @@ use crate::paths;
 
 /// Set to anything, it keeps runs out of the history.
 pub const OFF: &str = "VIOPERF_NO_HISTORY";
+
+/// In place of a metric: what a cell is ranked by, which is another metric for another kind of load.
+pub const HEADLINE: &str = "headline";
 
 /// How long another vioperf may be writing before this one gives up.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -75,33 +80,94 @@ pub struct Filter {
     pub scenario: Option<String>,
     /// Of this host alone.
     pub host: Option<String>,
+    /// Under this kernel of the host alone.
+    pub kernel: Option<String>,
+    /// With this QEMU alone.
+    pub qemu: Option<String>,
     /// Begun at this time or later (RFC 3339, UTC).
     pub since: Option<String>,
     /// So many at most, the newest.
     pub limit: Option<u32>,
+    /// Without so many, the newest.
+    pub skip: u32,
+}
+
+/// What runs are told apart by, where one of several is chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Facet {
+    /// The scenario.
+    Scenario,
+    /// The host.
+    Host,
+    /// The host's kernel.
+    Kernel,
+    /// The version of QEMU.
+    Qemu,
+}
+
+impl Facet {
+    /// Every one.
+    pub const ALL: [Self; 4] = [Self::Scenario, Self::Host, Self::Kernel, Self::Qemu];
+
+    /// Where the history has it: of a run itself, or among its facts.
+    const fn column_or_fact(self) -> Result<&'static str, &'static str> {
+        match self {
+            Self::Scenario => Ok("scenario"),
+            Self::Host => Ok("host"),
+            Self::Kernel => Err(provenance::HOST_KERNEL),
+            Self::Qemu => Err(provenance::QEMU),
+        }
+    }
 }
 
 impl Which {
     /// These runs, `limit` at most.
     pub fn filter(&self, limit: u32) -> Filter {
-        let Self { scenario, since, host } = self;
-        let since = since.as_ref().map(crate::cli::Since::text);
-        Filter { scenario: scenario.clone(), host: host.clone(), since, limit: Some(limit) }
+        let Self { scenario, since, host, kernel, qemu } = self;
+        Filter {
+            scenario: scenario.clone(),
+            host: host.clone(),
+            kernel: kernel.clone(),
+            qemu: qemu.clone(),
+            since: since.as_ref().map(crate::cli::Since::text),
+            limit: Some(limit),
+            skip: 0,
+        }
     }
 }
 
 impl Filter {
+    /// What is chosen of a facet.
+    pub fn chosen(&self, facet: Facet) -> Option<&String> {
+        match facet {
+            Facet::Scenario => self.scenario.as_ref(),
+            Facet::Host => self.host.as_ref(),
+            Facet::Kernel => self.kernel.as_ref(),
+            Facet::Qemu => self.qemu.as_ref(),
+        }
+    }
+
     /// The condition on `run`, and its parameters.
     fn condition(&self) -> (String, Vec<Value>) {
-        let parts = [
-            ("scenario = ?", &self.scenario),
-            ("host = ?", &self.host),
-            ("started_at >= ?", &self.since),
-        ];
-        let given: Vec<(&str, &String)> =
-            parts.into_iter().filter_map(|(part, value)| Some((part, value.as_ref()?))).collect();
-        let condition = given.iter().map(|(part, _)| format!(" AND {part}")).collect();
-        (condition, given.into_iter().map(|(_, value)| Value::Text(value.clone())).collect())
+        let (mut condition, mut values) = (String::new(), Vec::new());
+        for facet in Facet::ALL {
+            let Some(value) = self.chosen(facet) else { continue };
+            match facet.column_or_fact() {
+                Ok(column) => condition.push_str(&format!(" AND {column} = ?")),
+                Err(fact) => {
+                    condition.push_str(
+                        " AND EXISTS (SELECT 1 FROM fact WHERE fact.run = run.id AND name = ? AND value = ?)",
+                    );
+                    values.push(Value::Text(fact.to_owned()));
+                }
+            }
+            values.push(Value::Text(value.clone()));
+        }
+        if let Some(since) = &self.since {
+            condition.push_str(" AND started_at >= ?");
+            values.push(Value::Text(since.clone()));
+        }
+        (condition, values)
     }
 }
 
@@ -120,6 +186,16 @@ pub struct Series {
     pub points: Vec<Point>,
 }
 
+impl Series {
+    /// The same with its unit, and where its level changed.
+    pub fn trend(self) -> Trend {
+        let Self { scenario, host, cell, metric, points } = self;
+        let changes = level_changes(&points);
+        let unit = columns::named(&metric).map_or("", |column| column.unit).to_owned();
+        Trend { scenario, host, cell, metric, unit, points, changes }
+    }
+}
+
 impl History {
     /// Opens the user's history, and makes it if there is none.
     ///
@@ -134,8 +210,21 @@ impl History {
             fs::create_dir_all(directory)
                 .map_err(|source| HistoryError::Directory { path: directory.to_owned(), source })?;
         }
+        let connection = Connection::open(path);
+        Self::over(connection, path)
+    }
+
+    /// One that is kept in memory alone, for as long as it is open.
+    ///
+    /// # Errors
+    /// What SQLite refused.
+    pub fn in_memory() -> Result<Self, HistoryError> {
+        Self::over(Connection::open_in_memory(), Path::new("in memory"))
+    }
+
+    fn over(connection: rusqlite::Result<Connection>, path: &Path) -> Result<Self, HistoryError> {
         let failed = |source| HistoryError::Database { path: path.to_owned(), source };
-        let mut connection = Connection::open(path).map_err(failed)?;
+        let mut connection = connection.map_err(failed)?;
         connection.busy_timeout(PATIENCE).map_err(failed)?;
         let found = schema::bring_up_to_date(&mut connection).map_err(failed)?;
         if found > schema::VERSION {
@@ -165,8 +254,9 @@ impl History {
     pub fn runs(&self, filter: &Filter) -> Result<Vec<entry::Run>, HistoryError> {
         let (condition, mut values) = filter.condition();
         values.push(Value::Integer(filter.limit.map_or(-1, i64::from)));
+        values.push(Value::Integer(i64::from(filter.skip)));
         let query = format!(
-            "SELECT {} FROM run WHERE TRUE{condition} ORDER BY started_at DESC, id LIMIT ?",
+            "SELECT {} FROM run WHERE TRUE{condition} ORDER BY started_at DESC, id LIMIT ? OFFSET ?",
             entry::Run::COLUMNS
         );
         let read = || -> rusqlite::Result<Vec<entry::Run>> {
@@ -204,11 +294,12 @@ impl History {
         let query = format!(
             "SELECT scenario, host, cell, metric, run.id, started_at, mean, n, low_95, high_95
              FROM measured JOIN run ON run.id = measured.run
-             WHERE (metric = ? OR (? = 'headline' AND is_headline)){condition}
+             WHERE (metric = ? OR (? = ? AND is_headline)){condition}
              ORDER BY scenario, host, cell, metric, started_at"
         );
         let metric = Value::Text(metric.to_owned());
-        let values = [metric.clone(), metric].into_iter().chain(values);
+        let headline = Value::Text(HEADLINE.to_owned());
+        let values = [metric.clone(), metric, headline].into_iter().chain(values);
         let read = || {
             let mut statement = self.connection.prepare(&query)?;
             let mut rows = statement.query(params_from_iter(values))?;
@@ -247,7 +338,70 @@ impl History {
         Ok(found)
     }
 
-    fn facts(&self, run: &str) -> rusqlite::Result<vioperf_analysis::provenance::Facts> {
+    /// So many runs there are.
+    ///
+    /// # Errors
+    /// What SQLite refused.
+    pub fn count(&self, filter: &Filter) -> Result<u32, HistoryError> {
+        let (condition, values) = filter.condition();
+        let query = format!("SELECT count(*) FROM run WHERE TRUE{condition}");
+        let found = self.connection.query_row(&query, params_from_iter(values), |row| row.get(0));
+        found.map_err(self.failed())
+    }
+
+    /// The run with this id.
+    ///
+    /// # Errors
+    /// What SQLite refused.
+    pub fn run(&self, id: &str) -> Result<Option<entry::Run>, HistoryError> {
+        let query = format!("SELECT {} FROM run WHERE id = ?", entry::Run::COLUMNS);
+        let found = self.connection.query_row(&query, [id], entry::Run::from_row);
+        found.optional().map_err(self.failed())
+    }
+
+    /// What a run was measured with.
+    ///
+    /// # Errors
+    /// What SQLite refused.
+    pub fn facts_of(&self, id: &str) -> Result<Facts, HistoryError> {
+        self.facts(id).map_err(self.failed())
+    }
+
+    /// The metrics that any run has, by name.
+    ///
+    /// # Errors
+    /// What SQLite refused.
+    pub fn metrics(&self) -> Result<Vec<String>, HistoryError> {
+        let read = || -> rusqlite::Result<Vec<String>> {
+            let query = "SELECT DISTINCT metric FROM measured ORDER BY 1";
+            self.connection.prepare(query)?.query_map([], |row| row.get(0))?.collect()
+        };
+        read().map_err(self.failed())
+    }
+
+    /// What there is to choose from of a facet, in order.
+    ///
+    /// # Errors
+    /// What SQLite refused.
+    pub fn levels(&self, facet: Facet) -> Result<Vec<String>, HistoryError> {
+        let read = || -> rusqlite::Result<Vec<String>> {
+            match facet.column_or_fact() {
+                Ok(column) => self
+                    .connection
+                    .prepare(&format!("SELECT DISTINCT {column} FROM run ORDER BY 1"))?
+                    .query_map([], |row| row.get(0))?
+                    .collect(),
+                Err(fact) => self
+                    .connection
+                    .prepare("SELECT DISTINCT value FROM fact WHERE name = ? ORDER BY 1")?
+                    .query_map([fact], |row| row.get(0))?
+                    .collect(),
+            }
+        };
+        read().map_err(self.failed())
+    }
+
+    fn facts(&self, run: &str) -> rusqlite::Result<Facts> {
         self.connection
             .prepare("SELECT name, value FROM fact WHERE run = ?")?
             .query_map(params![run], |row| Ok((row.get(0)?, row.get(1)?)))?

@@ -39,6 +39,7 @@ mod run_id;
 mod sandboxed;
 mod scenarios;
 mod store;
+mod view;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -69,6 +70,7 @@ fn dispatch(command: Command, output: &Output) -> Result<ExitCode, Failure> {
         Command::Compare(args) => commands::compare::execute(&args, output),
         Command::History(args) => commands::history::execute(&args, output),
         Command::Trend(args) => commands::trend::execute(&args, output),
+        Command::View(args) => commands::view::execute(&args, output),
         Command::Kernel(KernelCommand::Fetch { if_needed }) => {
             commands::kernel::fetch(if_needed, output)
         }

@@ -23,7 +23,7 @@ pub mod table;
 pub mod terminal;
 pub mod text;
 pub mod trend;
-mod values;
+pub mod values;
 mod varied;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Arguments of `history` and `trend`.
+//! Arguments of `history`, `trend` and `view`.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -56,6 +56,12 @@ pub struct Which {
     /// Of this host alone
     #[arg(long, value_name = "NAME")]
     pub host: Option<String>,
+    /// Measured under this kernel of the host alone
+    #[arg(long, value_name = "RELEASE")]
+    pub kernel: Option<String>,
+    /// Measured with this version of QEMU alone
+    #[arg(long, value_name = "VERSION")]
+    pub qemu: Option<String>,
 }
 
 /// The forms of a list of runs.
@@ -100,6 +106,20 @@ pub enum TrendFormat {
     Csv,
     /// For a pull request
     Markdown,
+}
+
+/// Arguments of `view`.
+#[derive(Debug, Args)]
+pub struct ViewArgs {
+    /// Directories of runs: these are shown, whether or not they are in the history [default: the history]
+    #[arg(value_name = "RUN")]
+    pub runs: Vec<PathBuf>,
+    /// The port on 127.0.0.1 [default: a free one]
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    pub port: u16,
+    /// Open the user's browser, with xdg-open
+    #[arg(long)]
+    pub open: bool,
 }
 
 /// A point in time, written as one or as a span until now.

@@ -4,16 +4,13 @@ use std::process::ExitCode;
 
 use anyhow::anyhow;
 use vioperf_analysis::columns;
-use vioperf_analysis::trend::{Trend, level_changes};
+use vioperf_analysis::trend::Trend;
 
 use crate::cli::TrendArgs;
 use crate::exit::Failure;
-use crate::history::{History, Series};
+use crate::history::{HEADLINE, History, Series};
 use crate::output::Output;
 use crate::report;
-
-/// What `headline` stands for is another metric for another kind of load.
-const HEADLINE: &str = "headline";
 
 /// Shows a metric over time.
 pub fn execute(args: &TrendArgs, output: &Output) -> Result<ExitCode, Failure> {
@@ -24,7 +21,7 @@ pub fn execute(args: &TrendArgs, output: &Output) -> Result<ExitCode, Failure> {
     let series = history.series(&args.metric, &args.which.filter(args.limit))?;
     let is_wanted = |cell: &str| args.cell.as_ref().is_none_or(|pattern| matches(pattern, cell));
     let trends: Vec<Trend> =
-        series.into_iter().filter(|series| is_wanted(&series.cell)).map(trend).collect();
+        series.into_iter().filter(|series| is_wanted(&series.cell)).map(Series::trend).collect();
     if trends.is_empty() {
         output.note(
             "the history has no such run and cell: `vioperf history` lists runs, `vioperf history add RUN` \
@@ -33,13 +30,6 @@ pub fn execute(args: &TrendArgs, output: &Output) -> Result<ExitCode, Failure> {
     }
     output.result(&report::trend::render(&trends, args.format, output.colors_results())?)?;
     Ok(ExitCode::SUCCESS)
-}
-
-fn trend(series: Series) -> Trend {
-    let Series { scenario, host, cell, metric, points } = series;
-    let changes = level_changes(&points);
-    let unit = columns::named(&metric).map_or("", |column| column.unit).to_owned();
-    Trend { scenario, host, cell, metric, unit, points, changes }
 }
 
 fn unknown(metric: &str) -> anyhow::Error {

@@ -5,4 +5,4 @@ pub mod json;
 pub mod junit;
 pub mod markdown;
 pub mod terminal;
-pub(super) mod values;
+pub mod values;

@@ -1,16 +1,17 @@
 //! One page: no network, no fonts but the reader's own. Readable without scripts, in light and dark, on
 //! a telephone and on paper.
 
-mod axes;
-mod chart;
-mod comparison;
+pub mod axes;
+pub mod chart;
+pub mod comparison;
 mod contents;
 mod costs;
 mod course;
 mod factors;
-mod findings;
+pub mod findings;
+pub mod frame;
 mod heat;
-mod interactive;
+pub mod interactive;
 mod latency;
 mod ledger;
 mod limits;
@@ -22,12 +23,14 @@ mod search;
 mod seen;
 mod stacks;
 mod tables;
+pub mod trend;
 mod wire;
 
-use maud::{DOCTYPE, Markup, PreEscaped, html};
+use maud::{Markup, html};
 use vioperf_analysis::result::{RunAnalysis, VoidTrial};
 use vioperf_model::workload::WorkloadKind;
 
+use self::frame::{Frame, Page};
 use self::interactive::Interactive;
 use self::seen::Seen;
 use super::between;
@@ -38,67 +41,59 @@ use super::values::{self, workloads};
 
 /// Renders `analysis`.
 pub fn render(analysis: &RunAnalysis) -> String {
+    page(analysis, None).text
+}
+
+/// The same as one page of several, `way` being where else one can go from it.
+pub fn page(analysis: &RunAnalysis, way: Option<Markup>) -> Page {
     let workloads = workloads(analysis);
     let interactive = Interactive::of(analysis);
     let seen = Seen::of(analysis);
-    let page = html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="color-scheme" content="light dark";
-                // Nothing that a guest wrote could load or run, even if it were not escaped.
-                meta http-equiv="Content-Security-Policy"
-                    content=(interactive.policy());
-                title { (title(analysis)) }
-                style {
-                    (PreEscaped(include_str!("html/style.css")))
-                    (PreEscaped(include_str!("html/opening.css")))
-                    (PreEscaped(include_str!("html/contents.css")))
-                    (PreEscaped(include_str!("html/figures.css")))
-                    (PreEscaped(include_str!("html/interactive.css")))
-                    @if analysis.run.scenario.workload.kind != WorkloadKind::TcpStream {
-                        (PreEscaped(include_str!("html/loads.css")))
-                    }
-                }
-            }
-            body {
-                (stacks::hatches())
-                @if let Some(notice) = &analysis.notice {
-                    aside.notice { (clean(notice)) }
-                }
-                (opening::header(analysis))
-                @if !between::is_between(analysis) {
-                    (contents::contents(analysis, &workloads, &interactive))
-                }
-                main {
-                    @if between::is_between(analysis) {
-                        (two_machines(analysis, &seen))
-                        (findings::section(analysis, &seen))
-                    } @else {
-                        @if let Some(variants) = &analysis.variants {
-                            (comparison::section(variants))
-                        }
-                        (opening::ranking(analysis))
-                        (factors::section(analysis))
-                        (findings::section(analysis, &seen))
-                        (interactive.section())
-                        (explanations(analysis))
-                        @for (workload, number) in workloads.iter().zip(1..) {
-                            (load::section(workload, number, &seen))
-                        }
-                    }
-                    (interfaces(analysis))
-                    (void_trials(&analysis.void_trials))
-                    (the_run(analysis))
-                }
-                footer { "vioperf " (clean(&analysis.run.vioperf_version)) }
-                (interactive.scripts_markup())
-            }
-        }
+    let mut styles = vec![
+        include_str!("html/opening.css"),
+        include_str!("html/contents.css"),
+        include_str!("html/figures.css"),
+        include_str!("html/interactive.css"),
+    ];
+    if analysis.run.scenario.workload.kind != WorkloadKind::TcpStream {
+        styles.push(include_str!("html/loads.css"));
+    }
+    let frame = Frame {
+        title: title(analysis),
+        styles,
+        notice: analysis.notice.as_deref(),
+        way,
+        interactive: &interactive,
+        version: &analysis.run.vioperf_version,
     };
-    page.into_string() + "\n"
+    frame.around(&html! {
+        (stacks::hatches())
+        (opening::header(analysis))
+        @if !between::is_between(analysis) {
+            (contents::contents(analysis, &workloads, &interactive))
+        }
+        main {
+            @if between::is_between(analysis) {
+                (two_machines(analysis, &seen))
+                (findings::section(analysis, &seen))
+            } @else {
+                @if let Some(variants) = &analysis.variants {
+                    (comparison::section(variants))
+                }
+                (opening::ranking(analysis))
+                (factors::section(analysis))
+                (findings::section(analysis, &seen))
+                (interactive.section())
+                (explanations(analysis))
+                @for (workload, number) in workloads.iter().zip(1..) {
+                    (load::section(workload, number, &seen))
+                }
+            }
+            (interfaces(analysis))
+            (void_trials(&analysis.void_trials))
+            (the_run(analysis))
+        }
+    })
 }
 
 fn title(analysis: &RunAnalysis) -> String {

@@ -32,7 +32,7 @@ pub fn render(trends: &[Trend], format: TrendFormat, colors: bool) -> anyhow::Re
 }
 
 /// What the changes are, for a person.
-fn legend() -> String {
+pub fn legend() -> String {
     format!(
         "A level changes where fewer than 1 in {:.0} random orders of the same runs look as much like a \
          change, and by at least {} %. Times are UTC.",
@@ -61,14 +61,16 @@ fn terminal(trends: &[Trend], colors: bool) -> Result<String, std::fmt::Error> {
 }
 
 /// What numbers are told in: rates can be in the billions.
-struct Scale {
+#[derive(Debug, Clone, Copy)]
+pub struct Scale {
     prefix: &'static str,
-    factor: f64,
+    /// What a value is divided by.
+    pub factor: f64,
 }
 
 impl Scale {
     /// One for all of a cell's numbers, so that they can be compared at a glance.
-    fn of(trend: &Trend) -> Self {
+    pub fn of(trend: &Trend) -> Self {
         let (_, most) = ends(trend.points.iter().map(|point| point.mean.abs()));
         let prefixes = [("G", 1e9), ("M", 1e6), ("k", 1e3)];
         let fits = |(_, factor): &(&str, f64)| trend.unit.ends_with("/s") && most >= *factor;
@@ -76,12 +78,13 @@ impl Scale {
         Self { prefix, factor }
     }
 
-    fn written(&self, value: f64) -> String {
+    /// A value in it.
+    pub fn written(&self, value: f64) -> String {
         three_digits(value / self.factor)
     }
 
     /// `Gbit/s`; of words `million datagrams/s`.
-    fn unit(&self, unit: &str) -> String {
+    pub fn unit(&self, unit: &str) -> String {
         let word = match self.prefix {
             _ if unit == "bit/s" => return format!("{}{unit}", self.prefix),
             "G" => "billion ",
@@ -93,7 +96,8 @@ impl Scale {
     }
 }
 
-fn title(trend: &Trend, scale: &Scale) -> String {
+/// What is shown, and in which unit.
+pub fn title(trend: &Trend, scale: &Scale) -> String {
     let host = if trend.host.is_empty() { "an unknown host" } else { &trend.host };
     let unit = scale.unit(&trend.unit);
     format!("{}: {} in {unit}, {} on {host}", trend.cell, trend.metric, trend.scenario)
@@ -162,11 +166,13 @@ fn lines(trend: &Trend, scale: &Scale) -> String {
     out
 }
 
-fn short_time(time: &str) -> String {
+/// A time to the minute.
+pub fn short_time(time: &str) -> String {
     time.get(..16).unwrap_or(time).replace('T', " ")
 }
 
-fn interval(point: &Point, scale: &Scale) -> String {
+/// The 95 % interval of a run's mean.
+pub fn interval(point: &Point, scale: &Scale) -> String {
     match (point.low_95, point.high_95) {
         (Some(low), Some(high)) => format!("{}–{}", scale.written(low), scale.written(high)),
         _ => "–".into(),
@@ -193,7 +199,8 @@ fn bar(point: &Point, (least, most): (f64, f64)) -> String {
     (0..CHART).map(mark).collect::<String>().trim_end().to_owned()
 }
 
-fn sentence(change: &LevelChange, scale: &Scale) -> String {
+/// A change of level, and what else changed there.
+pub fn sentence(change: &LevelChange, scale: &Scale) -> String {
     let sign = if change.percent > 0.0 { "+" } else { "" };
     let what = if change.provenance.is_empty() {
         "nothing recorded changed with it".to_owned()

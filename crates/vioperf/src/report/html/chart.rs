@@ -106,13 +106,14 @@ impl Row {
 }
 
 /// From zero to `end`, in percent of the track.
-struct Scale {
+pub struct Scale {
     end: f64,
     step: f64,
 }
 
 impl Scale {
-    fn up_to(largest: f64) -> Self {
+    /// With room for the largest value.
+    pub fn up_to(largest: f64) -> Self {
         let wanted = if largest > 0.0 { largest * 1.06 } else { 1.0 };
         let power = 10f64.powf((wanted / 5.0).log10().floor());
         let steps = [1.0, 2.0, 2.5, 5.0, 10.0].map(|n| n * power);
@@ -120,8 +121,14 @@ impl Scale {
         Self { end: wanted, step }
     }
 
-    fn at(&self, value: f64) -> String {
+    /// Where a value lies; what is beyond lies at the end.
+    pub fn at(&self, value: f64) -> String {
         format!("{:.2}%", (100.0 * value / self.end).clamp(0.0, 100.0))
+    }
+
+    /// Whether a value is on it.
+    pub fn has(&self, value: f64) -> bool {
+        value <= self.end
     }
 
     fn between(&self, low: f64, high: f64) -> String {
@@ -129,7 +136,8 @@ impl Scale {
         format!("{:.2}%", at(high) - at(low))
     }
 
-    fn ticks(&self) -> Vec<f64> {
+    /// Round values.
+    pub fn ticks(&self) -> Vec<f64> {
         (0..=5).map(|n| f64::from(n) * self.step).filter(|tick| *tick <= self.end).collect()
     }
 }

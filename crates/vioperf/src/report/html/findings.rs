@@ -16,7 +16,7 @@ pub fn section(analysis: &RunAnalysis, seen: &Seen<'_>) -> Markup {
                 h2 #findings { "Findings" }
                 div.findings {
                     @for (finding, number) in analysis.findings.iter().zip(1..) {
-                        (article(number, finding, seen))
+                        (article(number, finding, &seen.evidence(finding)))
                     }
                 }
             }
@@ -24,14 +24,30 @@ pub fn section(analysis: &RunAnalysis, seen: &Seen<'_>) -> Markup {
     }
 }
 
-fn article(number: usize, finding: &Finding, seen: &Seen<'_>) -> Markup {
+/// What stands against trusting a comparison, which has no pictures of single cells to lead to.
+pub fn doubts(doubts: &[Finding]) -> Markup {
+    html! {
+        @if !doubts.is_empty() {
+            section aria-labelledby="doubts" {
+                h2 #doubts { "What stands against trusting it" }
+                div.findings {
+                    @for (finding, number) in doubts.iter().zip(1..) {
+                        (article(number, finding, &html! { p { (clean(&finding.evidence)) } }))
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn article(number: usize, finding: &Finding, evidence: &Markup) -> Markup {
     html! {
         article id={ "finding-" (number) } class={ "finding " (severity_class(finding.severity)) } {
             h3 {
                 (opening::sign(finding.severity))
                 span.severity { (severity_name(finding.severity)) " " (number) } " " (clean(&finding.title))
             }
-            (seen.evidence(finding))
+            (evidence)
             @for picture in &finding.pictures { (picture::figure(picture)) }
             p.advice { (clean(&finding.advice)) }
         }

@@ -119,6 +119,11 @@ impl Interactive {
         Self { data: data.as_ref().and_then(as_text) }
     }
 
+    /// Of a page without anything to choose from.
+    pub fn none() -> Self {
+        Self { data: None }
+    }
+
     fn scripts(&self) -> impl Iterator<Item = &'static str> {
         let drawing: &[&str] = if self.data.is_some() { &DRAWING } else { &[] };
         drawing.iter().chain(&EVERYWHERE).copied()

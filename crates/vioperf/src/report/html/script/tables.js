@@ -27,6 +27,7 @@
     const body = table.tBodies[0];
     if (heads?.length !== 1 || !body) continue;
     [...heads[0].cells].forEach((head, column) => {
+      if (head.hasAttribute("data-unsorted")) return;
       const button = document.createElement("button");
       button.type = "button";
       button.className = "sort";
