@@ -26,8 +26,11 @@ impl Varied {
 
     /// A level as it is told among those of other factors (`streams 4`, but `to-guest`).
     pub fn told(&self, level: &str) -> String {
-        let needs_name = level.starts_with(|c: char| c.is_ascii_digit())
-            || ["on", "off", "default", "none", "one"].contains(&level);
+        let says_little = |level: &String| {
+            level.starts_with(|c: char| c.is_ascii_digit())
+                || ["on", "off", "default", "none", "one"].contains(&level.as_str())
+        };
+        let needs_name = self.levels.iter().any(says_little);
         if needs_name { format!("{} {level}", self.name) } else { level.to_owned() }
     }
 }
