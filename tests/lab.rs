@@ -3,9 +3,17 @@
 
 mod support;
 
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::pty::{OpenptyResult, Winsize, openpty};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 use support::Finished;
@@ -79,11 +87,11 @@ fn a_person_looks_into_every_part_of_a_lab_and_ends_it() {
     assert_eq!(shell(&world, &name, "second", &["sh", "-c", "exit 7"]).code, Some(7));
     assert_eq!(shell(&world, &name, "second", &["sh", "-c", "kill -9 $$"]).code, Some(137));
     shell(&world, &name, "nowhere", &["true"])
-        .failed_with(1, &["no shell leads into `nowhere`", "remote"]);
+        .failed_with(1, &["no part `nowhere`", "guest, remote"]);
     down(&world, &name).succeeded();
     assert!(!socket(&name).exists());
     let ended = lab.ends().succeeded();
-    assert!(ended.stdout.contains("vioperf lab shell remote"), "{ended:#?}");
+    assert!(ended.stdout.contains("vioperf lab shell guest"), "{ended:#?}");
     down(&world, &name).failed_with(1, &["no lab of the name"]);
 }
 
@@ -137,4 +145,142 @@ fn what_makes_no_sense_is_told_before_anything_is_made() {
         2,
         &["ssh://nobody@nowhere", "no lab to stand"],
     );
+}
+
+#[test]
+fn a_guest_has_a_shell_with_busybox_and_with_the_programs_asked_for() {
+    let world = World::new();
+    let name = name("guest");
+    let further =
+        ["lab", "up", "nic-models", "--detach", "--name", &name, "--set=nic=e1000", "--with=sh"];
+    let _down = DownAtLast(&world, &name);
+    let begun = world.command(&further).output().map(Finished::of).unwrap().succeeded();
+    assert!(begun.stdout.contains("lab shell guest"), "{begun:#?}");
+    assert!(begun.stderr.contains("booting the guest's kernel"), "{begun:#?}");
+    let told = described(&world, &name).unwrap();
+    let address = shell(&world, &name, "guest", &["ip", "addr"]).succeeded().stdout;
+    assert!(address.contains(&address_of(&told, "guest")), "{address}");
+    let driver = shell(&world, &name, "guest", &["ls", "-l", "/sys/class/net/eth0/device/driver"]);
+    assert!(driver.stdout.contains("e1000"), "{driver:#?}");
+    // Both streams, and the code.
+    let both = shell(&world, &name, "guest", &["sh", "-c", "echo one; echo two >&2; exit 7"]);
+    let found = (both.stdout.as_str(), both.stderr.as_str(), both.code);
+    assert_eq!(found, ("one\n", "two\n", Some(7)));
+    let killed = shell(&world, &name, "guest", &["sh", "-c", "kill -9 $$"]);
+    assert_eq!(killed.code, Some(137));
+    shell(&world, &name, "guest", &["nonsense"]).failed_with(1, &["cannot run nonsense"]);
+    // More than a channel holds, both ways.
+    let mut echo = world.command(&["lab", "shell", "guest", "--lab", &name, "--", "cat"]);
+    let mut echo = echo.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let bytes = vec![b'x'; 300_000];
+    let mut input = echo.stdin.take().unwrap();
+    let sent = bytes.clone();
+    let writer = thread::spawn(move || input.write_all(&sent).unwrap());
+    let echoed = echo.wait_with_output().unwrap();
+    writer.join().unwrap();
+    assert!(echoed.stdout == bytes, "{} bytes came back", echoed.stdout.len());
+    on_terminals(&world, &name);
+    // It is the same shell that was packed.
+    let libraries = shell(&world, &name, "guest", &["find", "/", "-name", "libc.so.6"]).succeeded();
+    assert!(libraries.stdout.contains("libc.so.6"), "{libraries:#?}");
+    down(&world, &name).succeeded();
+    assert!(!socket(&name).exists() && described(&world, &name).is_none());
+}
+
+/// Ends a lab in the background also where a test fails.
+struct DownAtLast<'a>(&'a World, &'a str);
+
+impl Drop for DownAtLast<'_> {
+    fn drop(&mut self) {
+        if socket(self.1).exists() {
+            down(self.0, self.1);
+        }
+    }
+}
+
+/// What a person types into a shell, and sees of it.
+fn on_terminals(world: &World, name: &str) {
+    let mut guest = Typed::start(world.command(&["lab", "shell", "guest", "--lab", name]));
+    let mut host = Typed::start(world.command(&["lab", "shell", "host", "--lab", name]));
+    // Both at once, each in its own.
+    guest.type_line("stty size; echo guest-$((40 + 2))");
+    guest.until("33 77");
+    guest.until("guest-42");
+    host.type_line("echo in-$VIOPERF_LAB");
+    host.until(&format!("in-{name}/host"));
+    guest.type_line("sleep 1000");
+    guest.until("sleep 1000");
+    // The shell is in the kernel's hands for a moment.
+    thread::sleep(Duration::from_millis(500));
+    guest.type_bytes(b"\x03");
+    guest.type_line("echo after-$?");
+    guest.until("after-130");
+    guest.type_line("exit 5");
+    assert_eq!(guest.ends(), Some(5));
+    host.type_line("exit 6");
+    assert_eq!(host.ends(), Some(6));
+    // Where a guest hangs there is a way out.
+    let mut left = Typed::start(world.command(&["lab", "shell", "guest", "--lab", name]));
+    left.type_line("sleep 1000");
+    left.until("sleep 1000");
+    left.type_bytes(b"\x1d");
+    assert_eq!(left.ends(), Some(0));
+}
+
+/// A program on a terminal.
+struct Typed {
+    terminal: File,
+    child: Child,
+    seen: Vec<u8>,
+}
+
+impl Typed {
+    fn start(mut command: Command) -> Self {
+        let size = Winsize { ws_row: 33, ws_col: 77, ws_xpixel: 0, ws_ypixel: 0 };
+        let OpenptyResult { master, slave } = openpty(&size, None).unwrap();
+        let again = || Stdio::from(slave.try_clone().unwrap());
+        command.stdin(again()).stdout(again()).stderr(again());
+        command.env("TERM", "xterm").env("SHELL", "/bin/sh");
+        // SAFETY: between fork and exec only system calls are made.
+        unsafe {
+            command.pre_exec(|| {
+                nix::unistd::setsid()?;
+                match nix::libc::ioctl(0, nix::libc::TIOCSCTTY, 0) {
+                    0 => Ok(()),
+                    _ => Err(std::io::Error::last_os_error()),
+                }
+            });
+        }
+        let child = command.spawn().unwrap();
+        Self { terminal: master.into(), child, seen: Vec::new() }
+    }
+
+    fn type_line(&mut self, line: &str) {
+        self.type_bytes(format!("{line}\r").as_bytes());
+    }
+
+    fn type_bytes(&mut self, bytes: &[u8]) {
+        self.terminal.write_all(bytes).unwrap();
+    }
+
+    /// Reads on until it shows `word`.
+    fn until(&mut self, word: &str) {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while !String::from_utf8_lossy(&self.seen).contains(word) {
+            let shown = || String::from_utf8_lossy(&self.seen).into_owned();
+            assert!(Instant::now() < deadline, "it never showed `{word}`: {}", shown());
+            let mut fds = [PollFd::new(self.terminal.as_fd(), PollFlags::POLLIN)];
+            if poll(&mut fds, PollTimeout::from(200_u8)).unwrap() == 0 {
+                continue;
+            }
+            let mut piece = [0; 4096];
+            let length = self.terminal.read(&mut piece);
+            let length = length.unwrap_or_else(|error| panic!("{error}; it showed: {}", shown()));
+            self.seen.extend_from_slice(&piece[..length]);
+        }
+    }
+
+    fn ends(mut self) -> Option<i32> {
+        self.child.wait().unwrap().code()
+    }
 }

@@ -12,6 +12,7 @@ mod modules;
 mod port;
 mod remote;
 mod setup;
+mod shells;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -37,7 +38,8 @@ struct Fatal(String);
 fn main() -> ExitCode {
     // Whoever is not the first process of a guest must not switch anything off.
     if nix::unistd::getpid().as_raw() != 1 {
-        return remote::main();
+        let arguments: Vec<String> = std::env::args().skip(1).collect();
+        return shells::main(&arguments).unwrap_or_else(remote::main);
     }
     std::panic::set_hook(Box::new(|panic| {
         console::say(&format!("{panic}"));
@@ -59,6 +61,7 @@ fn run() -> Result<Ending, Fatal> {
     for driver in CHANNEL_DRIVERS.iter().filter(|driver| manifest.names(driver)) {
         manifest.load(driver, &BTreeMap::new()).map_err(|error| Fatal(error.to_string()))?;
     }
+    shells::begin().map_err(|error| Fatal(format!("cannot serve shells: {error}")))?;
     // Without it the answers come late under load, but come.
     if let Err(error) = raise_priority() {
         console::say(&format!("cannot raise the priority of the message loop: {error}"));

@@ -67,6 +67,11 @@ impl Port {
         }
     }
 
+    /// Another handle of it, for who only writes.
+    pub fn try_clone(&self) -> io::Result<Self> {
+        Ok(Self { file: self.file.try_clone()?, was_used: self.was_used })
+    }
+
     /// Waits, without end, until somebody is connected on the host. What a conductor that is gone
     /// had still sent is thrown away, once and at the beginning: data comes on another queue than the
     /// word that somebody is connected, and may overtake it.
@@ -132,7 +137,7 @@ impl Write for Port {
 }
 
 /// Every port with its device node and its name.
-fn named_ports() -> Vec<(PathBuf, String)> {
+pub fn named_ports() -> Vec<(PathBuf, String)> {
     let entries = std::fs::read_dir(PORTS).into_iter().flatten().flatten();
     entries
         .filter_map(|entry| {

@@ -6,11 +6,14 @@
 //! snapshot of a booted guest is still good.
 
 pub mod newc;
+mod programs;
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use crate::kernel::ModuleSet;
+
+pub use programs::{ProgramError, Programs};
 
 /// Where the guest finds [the list](Initramfs#modules) of modules.
 pub const MANIFEST: &str = "/lib/modules/manifest.json";
@@ -29,6 +32,8 @@ pub struct Initramfs<'a> {
     pub agent: &'a [u8],
     /// The drivers to pack.
     pub modules: &'a ModuleSet,
+    /// What else is in it: of a guest that is to be looked at.
+    pub programs: &'a Programs,
 }
 
 impl Initramfs<'_> {
@@ -38,7 +43,11 @@ impl Initramfs<'_> {
     /// Of the writer; `InvalidInput` when a file has 4 GiB or more.
     pub fn write(&self, out: impl Write) -> io::Result<()> {
         let mut archive = newc::Writer::new(out);
-        for name in ["dev", "proc", "sys", "tmp", "lib", "lib/modules"] {
+        let own = ["dev", "proc", "sys", "tmp", "lib", "lib/modules"];
+        for name in own {
+            archive.directory(name)?;
+        }
+        for name in self.programs.folders().iter().filter(|name| !own.contains(&name.as_str())) {
             archive.directory(name)?;
         }
         archive.character_device("dev/console", 0o600, 5, 1)?;
@@ -49,6 +58,9 @@ impl Initramfs<'_> {
         for (index, file) in self.modules.files().iter().enumerate() {
             let path = self.path(index);
             archive.file(path.trim_start_matches('/'), 0o644, &file.bytes)?;
+        }
+        for (path, bytes) in self.programs.files() {
+            archive.file(path, 0o755, bytes)?;
         }
         archive.finish()
     }

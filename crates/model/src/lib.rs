@@ -15,6 +15,7 @@ pub mod sample;
 pub mod scenario;
 pub mod scenario_file;
 pub mod section;
+pub mod shell;
 pub mod suggest;
 pub mod switch;
 #[cfg(any(test, feature = "testing"))]

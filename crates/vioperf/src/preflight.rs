@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use anyhow::anyhow;
+use vioperf_lab::initramfs::Programs;
 use vioperf_lab::kernel::ModuleTree;
 use vioperf_lab::preflight::{self, Check, Status};
 use vioperf_lab::qemu::{Qemu, QemuError};
@@ -233,7 +234,8 @@ fn ingredients_of(
     match (qemu, kernel) {
         (Ok(qemu), Ok(kernel)) if problems.is_empty() => {
             let (qemu, models) = (qemu.clone(), models.to_vec());
-            Ok(Ingredients { qemu, kernel, models, guest, forwards, name })
+            let programs = Programs::default();
+            Ok(Ingredients { qemu, kernel, models, guest, forwards, name, programs })
         }
         (_, kernel) => {
             problems.extend(kernel.err().map(|error| format!("{error:#}")));

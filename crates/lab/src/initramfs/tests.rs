@@ -51,7 +51,7 @@ fn sample(agent: &[u8]) -> Vec<u8> {
     let tree = ModuleTree::open(dir.path(), "6.1.0").unwrap();
     let modules = tree.collect(&["virtio_net", "e1000", "virtio-net"], &["shpchp"]).unwrap();
     let mut out = Vec::new();
-    Initramfs { agent, modules: &modules }.write(&mut out).unwrap();
+    Initramfs { agent, modules: &modules, programs: &Programs::default() }.write(&mut out).unwrap();
     out
 }
 
@@ -131,6 +131,34 @@ fn an_error_of_the_writer_comes_through() {
         }
     }
     let modules = ModuleSet::default();
-    let error = Initramfs { agent: b"", modules: &modules }.write(Full).unwrap_err();
+    let error = Initramfs { agent: b"", modules: &modules, programs: &Programs::default() }
+        .write(Full)
+        .unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::StorageFull);
+}
+
+#[test]
+fn what_a_visitor_gets_is_there_with_its_folders_and_else_nothing_is() {
+    let dir = tempfile::tempdir().unwrap();
+    tree(dir.path(), VIRTIO, "");
+    let modules =
+        ModuleTree::open(dir.path(), "6.1.0").unwrap().collect(&["virtio_net"], &[]).unwrap();
+    let names = |programs: &Programs| {
+        let mut out = Vec::new();
+        Initramfs { agent: b"agent", modules: &modules, programs }.write(&mut out).unwrap();
+        read(&out).into_iter().map(|(name, entry)| (name, entry.mode)).collect::<Vec<_>>()
+    };
+    let without = names(&Programs::default());
+    assert!(without.iter().all(|(name, _)| !name.starts_with("bin")));
+    let mut programs = Programs::default();
+    programs.add("sh").unwrap();
+    let with = names(&programs);
+    assert!(without.iter().all(|entry| with.contains(entry)));
+    assert!(with.contains(&("bin/sh".to_owned(), 0o100_755)));
+    let place = |name: &str| with.iter().position(|(known, _)| known == name);
+    assert!(place("bin").is_some() && place("bin") < place("bin/sh"));
+    let mut unique: Vec<_> = with.iter().map(|(name, _)| name).collect();
+    unique.sort_unstable();
+    unique.dedup();
+    assert_eq!(unique.len(), with.len());
 }

@@ -30,6 +30,9 @@ const MEMORY: &str = "pc.ram";
 /// Name of the port by which the guest's agent is reached, in `/sys/class/virtio-ports/*/name`.
 pub const AGENT_PORT: &str = "org.vioperf.agent";
 
+/// The bus of the virtio-serial controller, on which ports are.
+pub(super) const SERIAL_BUS: &str = "serial0.0";
+
 /// `panic=-1` with `-no-reboot` ends QEMU at once after a panic; `oops=panic` makes a driver's oops
 /// one, for a guest that goes on with half a kernel would be measured.
 const KERNEL_ARGUMENTS: &str = "console=ttyS0 quiet panic=-1 oops=panic";

@@ -1,5 +1,7 @@
 //! A guest with a NIC under test, restored from a snapshot or freshly booted.
 
+mod shell_port;
+
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
 use std::io;

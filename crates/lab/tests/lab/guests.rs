@@ -4,7 +4,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use vioperf_lab::initramfs::Initramfs;
+use vioperf_lab::initramfs::{Initramfs, Programs};
 use vioperf_lab::kernel::find::{Request as Wanted, find};
 use vioperf_lab::kernel::{ALWAYS_NEEDED, USED_IF_PRESENT};
 use vioperf_lab::qemu::{Accelerator, BootImage, Hypervisor, Qemu};
@@ -41,7 +41,9 @@ pub fn image() -> BootImage {
     let modules = kernel.module_tree().unwrap().collect(&wanted, USED_IF_PRESENT).unwrap();
     let agent = std::fs::read(agent()).unwrap();
     let mut initramfs = Vec::new();
-    Initramfs { agent: &agent, modules: &modules }.write(&mut initramfs).unwrap();
+    Initramfs { agent: &agent, modules: &modules, programs: &Programs::default() }
+        .write(&mut initramfs)
+        .unwrap();
     let file = kernel.boot_file(&cache, &mut |_| {}).unwrap();
     BootImage::open(&file.path, &initramfs).unwrap()
 }

@@ -2,6 +2,7 @@
 
 use anyhow::{Context, anyhow};
 use vioperf_analysis::wording::count;
+use vioperf_lab::initramfs::{ProgramError, Programs};
 use vioperf_lab::placement::usable_cores;
 use vioperf_lab::sandbox::Sandbox;
 use vioperf_model::plan::{Cell, CellId, Plan};
@@ -26,11 +27,22 @@ use crate::prepare;
 /// The most names of cells that a message lists.
 const MOST_NAMED: usize = 12;
 
+/// What a shell in a guest is, and much else.
+const BUSYBOX: &str = "busybox";
+
+/// Shows and sets what a NIC offloads.
+const ETHTOOL: &str = "ethtool";
+
+const NO_BUSYBOX: &str = "guests have no shell, as there is no busybox on this machine: install it (Debian and Ubuntu: \
+                          busybox-static; elsewhere: busybox), then make the lab again";
+
 /// What is settled before anything is touched.
 pub struct Wanted {
     scenario: Scenario,
     plan: Plan,
     ingredients: Vec<Ingredients>,
+    /// Why guests have no shell, if they have none.
+    no_shells: Option<String>,
     /// The cell whose testbed it is.
     pub cell: Cell,
 }
@@ -53,12 +65,25 @@ impl Wanted {
         let plan = prepare::plan(&scenario, &without);
         let cell = chosen(&plan, args.cell.as_deref(), &left_out)?.clone();
         ingredients.retain(|made| cell.guest.as_ref() == Some(&made.guest));
-        Ok(Self { scenario, plan, ingredients, cell })
+        let mut no_shells = None;
+        if !ingredients.is_empty() {
+            let programs = packed(&args.with).map_err(|error| Failure::Machine(error.into()))?;
+            if !programs.has(BUSYBOX) {
+                no_shells = Some(NO_BUSYBOX.to_owned());
+            }
+            ingredients.iter_mut().for_each(|made| made.programs = programs.clone());
+        }
+        Ok(Self { scenario, plan, ingredients, no_shells, cell })
     }
 
     /// What the lab is called where the user says nothing.
     pub fn name(&self) -> &str {
         &self.scenario.name
+    }
+
+    /// Why guests have no shell, if they have none.
+    pub fn why_no_shells(&self) -> Option<&str> {
+        self.no_shells.as_deref()
     }
 
     /// Makes it, as far as a trial finds it before its load begins.
@@ -104,13 +129,27 @@ impl Wanted {
             },
             mtu: testbed.mtu,
             seconds_left,
-            parts: parts(standing),
+            guests_have_shells: self.no_shells.is_none(),
+            parts: parts_of(standing),
         }
     }
 }
 
-/// The parts into which a shell leads.
-fn parts(standing: &Standing) -> Vec<Part> {
+/// The programs that guests get: what a shell takes, what most looks begin with, and what the user asks for.
+fn packed(wanted: &[String]) -> Result<Programs, ProgramError> {
+    let mut programs = Programs::default();
+    for program in [BUSYBOX, ETHTOOL] {
+        match programs.add(program) {
+            Ok(()) | Err(ProgramError::NotFound(_)) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    wanted.iter().try_for_each(|program| programs.add(program))?;
+    Ok(programs)
+}
+
+/// The parts of what stands.
+pub fn parts_of(standing: &Standing) -> Vec<Part> {
     let guests = standing.guests().map(|(end, guest)| Part {
         place: end.place,
         interface: match &end.interface.driver {
@@ -141,7 +180,8 @@ fn parts(standing: &Standing) -> Vec<Part> {
     guests.chain(ends).chain([host]).collect()
 }
 
-/// The cell of that name, or the only one whose name has `wanted` in it; by itself the first with a guest.
+/// The cell of that name, or those whose names have `wanted` in them, if one testbed serves them all; by itself the first
+/// with a guest.
 fn chosen<'a>(
     plan: &'a Plan,
     wanted: Option<&str>,
@@ -155,9 +195,15 @@ fn chosen<'a>(
     if let Some(cell) = plan.cell(&CellId(wanted.to_owned())) {
         return Ok(cell);
     }
-    let similar: Vec<&Cell> = cells.iter().filter(|cell| cell.id.0.contains(wanted)).collect();
-    if let [only] = similar.as_slice() {
-        return Ok(only);
+    let mut similar: Vec<&Cell> = cells.iter().filter(|cell| cell.id.0.contains(wanted)).collect();
+    if similar.iter().any(|cell| !cell.is_baseline()) {
+        similar.retain(|cell| !cell.is_baseline());
+    }
+    if let [first, others @ ..] = similar.as_slice() {
+        // What differs in its load alone has the same testbed.
+        if others.iter().all(|other| first.shares_testbed_with(other)) {
+            return Ok(first);
+        }
     }
     let (what, named) = match similar.is_empty() {
         true => ("no cell is called", cells.iter().collect()),
@@ -196,14 +242,18 @@ mod tests {
         let whole = chosen(&plan, None, &[]).unwrap().id.to_string();
         assert_eq!(chosen(&plan, Some(&whole), &[]).unwrap().id.0, whole);
         assert_eq!(chosen(&plan, Some("e1000/4"), &[]).unwrap().path_name(), "e1000");
+        // Its cells differ in their loads alone.
+        assert_eq!(chosen(&plan, Some("e1000"), &[]).unwrap().path_name(), "e1000");
         assert!(chosen(&plan, Some("baseline/1"), &[]).unwrap().is_baseline());
     }
 
     #[test]
     fn what_is_not_clear_is_told_with_the_names() {
         let plan = plan();
-        let several = chosen(&plan, Some("e1000"), &[]).unwrap_err().to_string();
-        assert!(several.contains("several") && !several.contains("virtio"), "{several}");
+        let several = chosen(&plan, Some("1-stream"), &[]).unwrap_err().to_string();
+        let names = ["several", "virtio/1-stream", "e1000/1-stream"];
+        assert!(names.iter().all(|name| several.contains(name)), "{several}");
+        assert!(!several.contains("baseline"), "{several}");
         let out = LeftOut { what: "nic igb".into(), reason: "QEMU has none".into() };
         let none = chosen(&plan, Some("igb"), &[out]).unwrap_err().to_string();
         for word in ["no cell", "virtio/", "nic igb is left out: QEMU has none"] {

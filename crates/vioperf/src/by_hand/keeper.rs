@@ -7,12 +7,12 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{SockFlag, accept4, getsockopt, sockopt};
 use nix::unistd::geteuid;
 use vioperf_lab::sandbox::Sandbox;
-use vioperf_lab::visit::Doors;
+use vioperf_lab::visit::{Doors, VisitError};
 use vioperf_model::record::Place;
 
-use super::building::Wanted;
+use super::building::{Wanted, parts_of};
 use super::message::{self, Answer, MessageError, Request};
-use super::parts;
+use super::parts::{Description, is_called, name};
 use super::roll::Claim;
 use crate::conductor::lab_stage::LabStage;
 use crate::conductor::standing::Standing;
@@ -53,6 +53,10 @@ pub struct Keeper<'a> {
     pub interrupt: &'a Interrupt,
     /// Where is told what happens to it.
     pub output: &'a Output,
+    /// Visitors in guests.
+    pub shells: Vec<Shell>,
+    /// The number of the next one's port.
+    pub next_shell: u32,
 }
 
 impl Keeper<'_> {
@@ -73,10 +77,9 @@ impl Keeper<'_> {
             if Instant::now() >= self.until {
                 return Over::Time;
             }
-            let mut fds = [PollFd::new(self.claim.listener().as_fd(), PollFlags::POLLIN)];
-            if matches!(poll(&mut fds, PollTimeout::from(LOOK_MS)), Ok(1..)) {
-                self.receive_visitor();
-            }
+            self.await_visitors();
+            self.end_shells();
+            self.receive_visitor();
             if Instant::now() >= look_after_at {
                 self.sandbox.reap_visitors();
                 self.look_after_guests(&mut dead);
@@ -95,9 +98,19 @@ impl Keeper<'_> {
             if let Some(fault) = guest.fault() {
                 dead.push(place);
                 let tail = guest.console_tail().join("\n  ");
-                self.output.warning(format_args!("{}: {fault}\n  {tail}", parts::name(place)));
+                self.output.warning(format_args!("{}: {fault}\n  {tail}", name(place)));
             }
         }
+    }
+
+    /// Waits a moment for one to come, or to leave.
+    fn await_visitors(&self) {
+        let left =
+            self.shells.iter().map(|shell| PollFd::new(shell.visitor.as_fd(), PollFlags::empty()));
+        let come = PollFd::new(self.claim.listener().as_fd(), PollFlags::POLLIN);
+        let mut fds: Vec<PollFd<'_>> = left.chain([come]).collect();
+        // Whether somebody did is looked at afterwards.
+        let _ = poll(&mut fds, PollTimeout::from(LOOK_MS));
     }
 
     fn receive_visitor(&mut self) {
@@ -112,10 +125,11 @@ impl Keeper<'_> {
             return;
         }
         let answered = match message::receive::<Request>(&visitor, VISITOR_SPEAKS) {
-            Ok((request, _)) => self.answer(&visitor, &request),
+            Ok((Request::Describe, _)) => self.describe_to(&visitor),
+            Ok((Request::Enter { part }, _)) => self.let_in(visitor, &part),
             // One that only looked whether somebody is there.
             Err(MessageError::Gone) => Ok(()),
-            Err(error) => message::send(&visitor, &Answer::Refused(error.to_string()), &[]),
+            Err(error) => refuse(&visitor, &error.to_string()),
         };
         match answered {
             // Nobody is left to be told.
@@ -124,39 +138,103 @@ impl Keeper<'_> {
         }
     }
 
-    fn answer(&self, visitor: &OwnedFd, request: &Request) -> Result<(), MessageError> {
-        let refused = |reason: String| message::send(visitor, &Answer::Refused(reason), &[]);
-        let Some(standing) = &self.stage.standing else {
-            return refused("nothing stands".to_owned());
-        };
-        match request {
-            Request::Describe => {
-                message::send(visitor, &Answer::Description(self.describe(standing)), &[])
+    fn describe_to(&self, visitor: &OwnedFd) -> Result<(), MessageError> {
+        match &self.stage.standing {
+            Some(standing) => {
+                let description = self.describe(standing);
+                message::send(visitor, &Answer::Description(description), &[])
             }
-            Request::Enter { part } => match self.doors(standing, part) {
-                Ok(doors) => message::send(visitor, &Answer::Doors, &doors.descriptors()),
-                Err(reason) => refused(reason),
-            },
+            None => refuse(visitor, "nothing stands"),
         }
     }
 
-    fn describe(&self, standing: &Standing) -> parts::Description {
+    fn describe(&self, standing: &Standing) -> Description {
         let left = self.until.saturating_duration_since(Instant::now());
         self.wanted.describe(standing, left.as_secs())
     }
 
-    /// The namespaces of a part that is in processes of the host.
-    fn doors(&self, standing: &Standing, part: &str) -> Result<Doors, String> {
-        let ends = standing.ends_on_host();
-        let ends = ends.into_iter().map(|(end, pid)| (end.place, pid));
-        let observer = (Place::Host, standing.lab().observer.process.pid());
-        let found = ends.chain([observer]).find(|(place, _)| parts::is_called(*place, part));
-        let Some((_, pid)) = found else {
-            let known = self.describe(standing).parts;
-            let known = known.iter().filter(|part| !part.place.is_in_guest());
-            let known: Vec<&str> = known.map(|part| parts::name(part.place)).collect();
-            return Err(format!("no shell leads into `{part}`, but into: {}", known.join(", ")));
+    /// Gives a visitor the way into a part.
+    fn let_in(&mut self, visitor: OwnedFd, part: &str) -> Result<(), MessageError> {
+        let Some(standing) = &mut self.stage.standing else {
+            return refuse(&visitor, "nothing stands");
         };
-        Doors::of(self.sandbox, pid).map_err(|error| error.to_string())
+        let parts = parts_of(standing);
+        let Some(place) = parts.iter().map(|part| part.place).find(|place| is_called(*place, part))
+        else {
+            let known: Vec<&str> = parts.iter().map(|part| name(part.place)).collect();
+            return refuse(
+                &visitor,
+                &format!("the lab has no part `{part}`, but: {}", known.join(", ")),
+            );
+        };
+        if !place.is_in_guest() {
+            return match doors(self.sandbox, standing, place) {
+                Ok(doors) => message::send(&visitor, &Answer::Doors, &doors.descriptors()),
+                Err(error) => refuse(&visitor, &error.to_string()),
+            };
+        }
+        if let Some(reason) = self.wanted.why_no_shells() {
+            return refuse(&visitor, reason);
+        }
+        let Some((_, guest)) = standing.guests_mut().find(|(own, _)| *own == place) else {
+            return refuse(&visitor, "the guest has gone");
+        };
+        if let Some(fault) = guest.fault() {
+            return refuse(&visitor, &fault.to_string());
+        }
+        let number = self.next_shell;
+        self.next_shell = self.next_shell.wrapping_add(1);
+        match guest.plug_shell_port(number) {
+            Ok(channel) => {
+                let sent = message::send(&visitor, &Answer::Channel, &[channel.as_raw_fd()]);
+                self.shells.push(Shell { visitor, place, number });
+                sent
+            }
+            Err(error) => refuse(&visitor, &error.to_string()),
+        }
     }
+
+    /// Takes the ports of visitors away that have left.
+    fn end_shells(&mut self) {
+        let Some(standing) = &mut self.stage.standing else { return };
+        let (left, stay): (Vec<Shell>, Vec<Shell>) =
+            std::mem::take(&mut self.shells).into_iter().partition(Shell::has_left);
+        self.shells = stay;
+        for Shell { place, number, .. } in left {
+            let guest = standing.guests_mut().find(|(own, _)| *own == place);
+            if let Some(Err(error)) = guest.map(|(_, guest)| guest.unplug_shell_port(number)) {
+                self.output.warning(format_args!("{}: {error}", name(place)));
+            }
+        }
+    }
+}
+
+/// A visitor in a guest.
+#[derive(Debug)]
+pub struct Shell {
+    /// Open for as long as the visitor is there.
+    visitor: OwnedFd,
+    place: Place,
+    /// Of its port.
+    number: u32,
+}
+
+impl Shell {
+    /// What it says meanwhile is not listened to.
+    fn has_left(&self) -> bool {
+        let mut fds = [PollFd::new(self.visitor.as_fd(), PollFlags::empty())];
+        matches!(poll(&mut fds, PollTimeout::ZERO), Ok(1..))
+    }
+}
+
+fn refuse(visitor: &OwnedFd, reason: &str) -> Result<(), MessageError> {
+    message::send(visitor, &Answer::Refused(reason.to_owned()), &[])
+}
+
+/// The namespaces of a part that is in processes of the host.
+fn doors(sandbox: &Sandbox, standing: &Standing, place: Place) -> Result<Doors, VisitError> {
+    let observer = standing.lab().observer.process.pid();
+    let ends = standing.ends_on_host();
+    let end = ends.into_iter().find(|(end, _)| end.place == place);
+    Doors::of(sandbox, end.map_or(observer, |(_, pid)| pid))
 }

@@ -26,7 +26,7 @@ const MOST_BYTES: usize = 64 << 10;
 pub enum Request {
     /// What stands? Answered by [`Answer::Description`].
     Describe,
-    /// The way into a part. Answered by [`Answer::Doors`].
+    /// The way into a part. Answered by [`Answer::Doors`] or [`Answer::Channel`].
     Enter {
         /// What it is called.
         part: String,
@@ -41,6 +41,8 @@ pub enum Answer {
     Description(Description),
     /// With it come descriptors of namespaces.
     Doors,
+    /// With it comes a channel to a guest that serves a shell, for as long as the visitor's own socket is open.
+    Channel,
     /// It cannot be had.
     Refused(String),
 }

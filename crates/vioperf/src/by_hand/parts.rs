@@ -21,11 +21,13 @@ pub struct Description {
     pub mtu: u32,
     /// After how many further seconds it goes down by itself.
     pub seconds_left: u64,
+    /// Whether guests have a shell: it takes busybox.
+    pub guests_have_shells: bool,
     /// Its parts.
     pub parts: Vec<Part>,
 }
 
-/// A part of a lab into which a shell leads.
+/// A part of a lab.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Part {
     /// Which.
@@ -67,6 +69,11 @@ fn meaning(place: Place) -> &'static str {
 }
 
 impl Description {
+    /// Whether a shell leads into a part.
+    pub fn leads_into(&self, place: Place) -> bool {
+        self.guests_have_shells || !place.is_in_guest()
+    }
+
     /// What a person is told, in lines.
     pub fn in_words(&self, name: &str) -> String {
         let Self { scenario, cell, switch, mtu, .. } = self;
@@ -78,10 +85,12 @@ impl Description {
                 facts.into_iter().flatten().filter(|fact| !fact.is_empty()).collect();
             let called = self::name(part.place);
             // Writing to a string does not fail.
-            let _ = writeln!(text, "  {called:<10} {}: {}", meaning(part.place), facts.join(", "));
+            let _ = write!(text, "  {called:<10} {}", meaning(part.place));
+            let _ =
+                writeln!(text, "{}{}", if facts.is_empty() { "" } else { ": " }, facts.join(", "));
         }
         let left = spoken(Duration::from_secs(self.seconds_left));
-        let first = self.parts.iter().find(|part| !part.place.is_in_guest());
+        let first = self.parts.iter().find(|part| self.leads_into(part.place));
         let first = first.map_or("host", |part| self::name(part.place));
         let _ = writeln!(
             text,
@@ -109,6 +118,7 @@ mod tests {
             switch: "bridge".into(),
             mtu: 1500,
             seconds_left: 7200,
+            guests_have_shells: false,
             parts: vec![part],
         };
         let text = lab.in_words("s");

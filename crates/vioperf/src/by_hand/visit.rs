@@ -3,8 +3,9 @@
 use std::env;
 use std::ffi::OsString;
 use std::io::{self, IsTerminal};
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
-use std::os::unix::process::ExitStatusExt;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, ExitStatus};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -16,7 +17,7 @@ use nix::libc;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigHandler, Signal, signal};
 use nix::sys::termios::{SetArg, Termios, tcgetattr, tcsetattr};
-use nix::unistd::{getpgrp, tcsetpgrp};
+use nix::unistd::{Pid, getpgrp, getpid, setpgid, tcsetpgrp};
 use signal_hook::consts::{SIGINT, SIGQUIT};
 use vioperf_lab::visit::{Doors, hang_up_with_parent};
 
@@ -43,17 +44,26 @@ pub fn describe(line: &Line) -> Result<Option<Description>> {
     match message::receive(&line.socket, ANSWERS) {
         Ok((Answer::Description(description), _)) => Ok(Some(description)),
         Ok((Answer::Refused(reason), _)) => bail!("{reason}"),
-        Ok((Answer::Doors, _)) => bail!("the lab answers something else"),
+        Ok(_) => bail!("the lab answers something else"),
         Err(MessageError::Silent(_)) => Ok(None),
         Err(error) => Err(error.into()),
     }
 }
 
-/// The descriptors that lead into a part, once the lab stands.
+/// The way into a part.
+#[derive(Debug)]
+pub enum Way {
+    /// Of one that is in processes of the host.
+    Doors(Doors),
+    /// Of a guest: who serves a shell is at the other end, for as long as the line to the lab is open.
+    Channel(UnixStream),
+}
+
+/// The way into a part, once the lab stands.
 ///
 /// # Errors
 /// When there is no such part, or the lab goes down.
-pub fn doors(line: &Line, part: &str, output: &Output) -> Result<Doors> {
+pub fn way(line: &Line, part: &str, output: &Output) -> Result<Way> {
     message::send(&line.socket, &Request::Enter { part: part.to_owned() }, &[])?;
     let answered = match message::receive(&line.socket, ANSWERS) {
         Err(MessageError::Silent(_)) => {
@@ -63,7 +73,11 @@ pub fn doors(line: &Line, part: &str, output: &Output) -> Result<Doors> {
         answered => answered,
     };
     match answered? {
-        (Answer::Doors, descriptors) => Ok(Doors::from_descriptors(descriptors)?),
+        (Answer::Doors, descriptors) => Ok(Way::Doors(Doors::from_descriptors(descriptors)?)),
+        (Answer::Channel, mut descriptors) => match descriptors.pop() {
+            Some(channel) => Ok(Way::Channel(channel.into())),
+            None => bail!("the lab gives no channel to the guest"),
+        },
         (Answer::Refused(reason), _) => bail!("{reason}"),
         (Answer::Description(_), _) => bail!("the lab answers something else"),
     }
@@ -90,6 +104,9 @@ pub fn run(doors: Doors, command: &[OsString], lab: &str, part: &str) -> Result<
     let mut process = Command::new(&program);
     process.args(arguments).env("VIOPERF_LAB", format!("{lab}/{part}"));
     hang_up_with_parent(&mut process);
+    if terminal.is_some() && command.is_empty() {
+        with_terminal_of_its_own(&mut process);
+    }
     let started = process.spawn();
     let mut child =
         started.with_context(|| format!("cannot start {}", program.to_string_lossy()))?;
@@ -98,6 +115,25 @@ pub fn run(doors: Doors, command: &[OsString], lab: &str, part: &str) -> Result<
         terminal.restore();
     }
     Ok(status)
+}
+
+/// Gives the terminal to a shell, as the group that it leads. Ours has no number in the lab's process namespace, and a shell
+/// that gives the terminal back to a group without a number ends with an error.
+fn with_terminal_of_its_own(command: &mut Command) {
+    let prepare = || {
+        setpgid(Pid::from_raw(0), Pid::from_raw(0))?;
+        // Whoever is in the background is stopped for taking the terminal, unless it ignores that.
+        // SAFETY: neither disposition runs code of ours.
+        unsafe { signal(Signal::SIGTTOU, SigHandler::SigIgn) }?;
+        // SAFETY: a program has its standard input, which is a terminal here.
+        let input = unsafe { BorrowedFd::borrow_raw(libc::STDIN_FILENO) };
+        let taken = tcsetpgrp(input, getpid());
+        // SAFETY: as above.
+        unsafe { signal(Signal::SIGTTOU, SigHandler::SigDfl) }?;
+        Ok(taken?)
+    };
+    // SAFETY: between fork and exec only system calls are made, nothing is allocated or locked.
+    unsafe { command.pre_exec(prepare) };
 }
 
 /// The exit code of one that ended so, as shells have it.

@@ -9,10 +9,12 @@ use vioperf_lab::sandbox::Sandbox;
 use vioperf_model::record::RunEnding;
 
 use crate::by_hand::building::Wanted;
+use crate::by_hand::detached::{self, Started};
+use crate::by_hand::guest_shell;
 use crate::by_hand::keeper::{Keeper, Over};
 use crate::by_hand::parts::Description;
 use crate::by_hand::roll::{Claim, Roll};
-use crate::by_hand::visit;
+use crate::by_hand::visit::{self, Way};
 use crate::cli::{LabCommand, LabShellArgs, LabUpArgs};
 use crate::exit::{Failure, run_code};
 use crate::interrupt::{Interrupt, Urgency, signal_name};
@@ -36,12 +38,27 @@ fn roll() -> Roll {
 }
 
 fn up(args: &LabUpArgs, output: &Output) -> Result<ExitCode, Failure> {
+    if args.tells_when_it_stands {
+        detached::leave_terminal()?;
+    } else if args.detach {
+        return up_in_background(output);
+    }
     sandboxed::put_back_what_is_left(output);
     let wanted = Wanted::check(args)?;
     let claim = roll().claim(args.name.as_deref(), wanted.name())?;
     match sandboxed::enter(output)? {
         Side::Outside(ended) => Ok(ExitCode::from(u8::try_from(ended.exit_code()).unwrap_or(1))),
         Side::Inside(sandbox) => inside(&sandbox, &wanted, &claim, args, output),
+    }
+}
+
+fn up_in_background(output: &Output) -> Result<ExitCode, Failure> {
+    match detached::start()? {
+        Started::Stands(text) => {
+            output.result(&text)?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Started::Ended(status) => Ok(ExitCode::from(visit::code_of(status))),
     }
 }
 
@@ -64,8 +81,17 @@ fn inside(
         Err(failure) => return Err(failure),
     };
     let until = Instant::now() + args.lasts.as_duration();
-    let mut keeper = Keeper { sandbox, wanted, claim, stage, until, interrupt: &interrupt, output };
-    output.result(&keeper.in_words())?;
+    let (interrupt, shells, next_shell) = (&interrupt, Vec::new(), 0);
+    let mut keeper =
+        Keeper { sandbox, wanted, claim, stage, until, interrupt, output, shells, next_shell };
+    if let Some(reason) = wanted.why_no_shells() {
+        output.warning(reason);
+    }
+    let told = keeper.in_words();
+    match args.tells_when_it_stands {
+        true => detached::tell(&told)?,
+        false => output.result(&told)?,
+    }
     let why = match keeper.keep() {
         Over::Asked => String::new(),
         Over::Time => format!(" after {}, as --for says", args.lasts),
@@ -77,12 +103,16 @@ fn inside(
 
 fn shell(args: &LabShellArgs, output: &Output) -> Result<ExitCode, Failure> {
     let (name, line) = roll().connect(args.lab.as_deref())?;
-    let doors = visit::doors(&line, &args.part, output)?;
+    let way = visit::way(&line, &args.part, output)?;
     if args.command.is_empty() {
-        output.note(format_args!("{} of the lab {name}; `exit` leaves it", args.part));
+        let or = if matches!(way, Way::Channel(_)) { ", Ctrl-] where it hangs" } else { "" };
+        output.note(format_args!("{} of the lab {name}; `exit` leaves it{or}", args.part));
     }
-    let status = visit::run(doors, &args.command, &name, &args.part)?;
-    Ok(ExitCode::from(visit::code_of(status)))
+    let code = match way {
+        Way::Doors(doors) => visit::code_of(visit::run(doors, &args.command, &name, &args.part)?),
+        Way::Channel(channel) => guest_shell::run(channel, &args.command, &args.part)?,
+    };
+    Ok(ExitCode::from(code))
 }
 
 fn down(lab: Option<&str>, all: bool, output: &Output) -> Result<ExitCode, Failure> {

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use vioperf_lab::Lab;
-use vioperf_lab::initramfs::Initramfs;
+use vioperf_lab::initramfs::{Initramfs, Programs};
 use vioperf_lab::kernel::{ALWAYS_NEEDED, GuestKernel, USED_IF_PRESENT, USED_TO_FORWARD};
 use vioperf_lab::qemu::accelerator::{self, Key, Memory};
 use vioperf_lab::qemu::{Accelerator, BootImage, Hypervisor, Qemu, Shape, Snapshot, Verdict};
@@ -42,6 +42,8 @@ pub struct Ingredients {
     pub name: Option<String>,
     /// Whether a guest of the plan hands packets on.
     pub forwards: bool,
+    /// What it has for visitors; nothing in a run.
+    pub programs: Programs,
 }
 
 /// Everything that guests start from.
@@ -255,7 +257,7 @@ fn boot_image(
     drivers.extend(of_cards.iter().filter(is_taken));
     let to_forward = to_forward.iter().filter(is_taken).map(|name| (*name).to_owned()).collect();
     let mut initramfs = Vec::new();
-    Initramfs { agent: AGENT, modules: &modules }
+    Initramfs { agent: AGENT, modules: &modules, programs: &ingredients.programs }
         .write(&mut initramfs)
         .and_then(|()| BootImage::new(&image, &initramfs))
         .map(|image| (image, drivers.into_iter().map(str::to_owned).collect(), to_forward))
