@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use support::Finished;
-use support::libvirtd::{GUEST, Hypervisor, MAC, NAME};
+use support::libvirtd::{GUEST, Hypervisor, MAC, NAME, UUID};
 
 const SHORT: &[&str] = &["--duration=700ms", "--warmup=200ms", "--json"];
 
@@ -70,9 +70,16 @@ fn a_running_domain_is_listed_and_measured_as_it_is() {
     let payload = guest["report"]["load"]["streams"][0]["bytes"].as_u64().unwrap();
     assert!(through_tap > payload / 2, "{through_tap} of {payload} bytes");
 
+    // By its UUID it is the same one, and called by its name.
+    let by_uuid = ["test", GUEST, "--libvirt=qemu:///system", "--domain", UUID];
+    let report = json(&hypervisor.vioperf(&[&by_uuid, SHORT].concat()).succeeded());
+    let domain = &report["run"]["domain"]["domain"];
+    assert_eq!((&domain["name"], &domain["uuid"]), (&NAME.into(), &UUID.into()));
+
     assert_eq!(hypervisor.kept(), before);
     assert_eq!(journals(&hypervisor), 0);
     what_is_wrong_is_said_at_once(&hypervisor);
+    a_function_of_a_card_is_told_and_not_changed(&hypervisor);
 }
 
 fn what_is_wrong_is_said_at_once(hypervisor: &Hypervisor) {
@@ -82,6 +89,12 @@ fn what_is_wrong_is_said_at_once(hypervisor: &Hypervisor) {
     test(&nowhere).failed_with(3, &["cannot connect to libvirt", "group libvirt"]);
     let not_allowed = ["--domain=web", "--nic=virtio", "--interface=52:54:00:00:00:00"];
     test(&not_allowed).failed_with(3, &["--allow-change", "no interface 52:54:00:00:00:00", MAC]);
+    test(&["--domain=6f1c7a52-0000-4222-8333-444455556666"])
+        .failed_with(3, &["no domain `6f1c7a52"]);
+    let nothing =
+        ["--domain=web", "--source=bridge:nowhere,network:none,bridge:b0", "--allow-change"];
+    let said = ["no interface nowhere", "network:none", "virsh net-list", "b0 is no bridge"];
+    test(&nothing).failed_with(3, &said);
     let elsewhere = ["--domain=web", "--libvirt=qemu:///system", "--nic=virtio", "--allow-change"];
     let save = hypervisor.path("state/vioperf");
     fs::create_dir_all(save.parent().unwrap()).unwrap();
@@ -89,6 +102,79 @@ fn what_is_wrong_is_said_at_once(hypervisor: &Hypervisor) {
     test(&elsewhere).failed_with(3, &["journal"]);
     fs::remove_file(save).unwrap();
     assert_eq!(hypervisor.running_model(), "e1000");
+}
+
+fn a_function_of_a_card_is_told_and_not_changed(hypervisor: &Hypervisor) {
+    hypervisor.define(
+        "<domain type='qemu'><name>card</name><memory unit='MiB'>64</memory><os><type>hvm</type></os><devices>\
+         <interface type='hostdev' managed='yes'><mac address='52:54:00:11:22:77'/><source><address type='pci' \
+         domain='0' bus='1' slot='0x10' function='2'/></source></interface></devices></domain>",
+    );
+    let listed = hypervisor.vioperf(&["libvirt", "list"]).succeeded().stdout;
+    let line = listed.lines().find(|line| line.trim_start().starts_with("card ")).unwrap();
+    assert!(line.contains("passed through") && line.contains("hostdev 0000:01:10.2"), "{listed}");
+    for change in ["--nic=virtio", "--source=bridge:br1"] {
+        let change = ["test", GUEST, "--domain=card", "--allow-change", change];
+        let said = ["52:54:00:11:22:77 is of type hostdev", "measured as it is"];
+        hypervisor.vioperf(&change).failed_with(3, &said);
+    }
+}
+
+#[test]
+fn of_several_interfaces_the_one_with_the_address_is_meant() {
+    const OTHER: &str = "52:54:00:11:22:44";
+    let hypervisor = Hypervisor::start();
+    let second = format!(
+        "<interface type='bridge'><mac address='{OTHER}'/><source bridge='br0'/><model type='e1000'/></interface><channel"
+    );
+    hypervisor.redefine(|xml| xml.replace("<channel", &second));
+    let before = hypervisor.kept();
+    // Of one that does not run nobody knows the addresses.
+    let change = ["--source=bridge:br1", "--allow-change"];
+    test(&hypervisor, &change).failed_with(3, &["2 interfaces", "--interface", MAC, OTHER]);
+    hypervisor.boot();
+    let report = json(&test(&hypervisor, &[]).succeeded());
+    let measured = report["run"]["domain"]["interface"].as_str().unwrap().to_owned();
+    let idle = if measured == MAC { OTHER } else { MAC };
+    let ends = report["cells"][0]["ends"].as_array().unwrap();
+    let guest = ends.iter().find(|end| end["place"] == "server").unwrap();
+    assert_eq!(guest["interface"]["mac"], measured.as_str());
+    // By the host's name for it, which is no MAC address; the wrong one is told.
+    let taps = hypervisor.virsh(&["domiflist", NAME]);
+    let tap = taps.lines().find(|line| line.contains(idle)).unwrap().split_whitespace().next();
+    let wrong = test(&hypervisor, &["--interface", tap.unwrap()]).succeeded();
+    assert!(wrong.stderr.contains(&format!("is on {measured}, and not on {idle}")), "{wrong:#?}");
+
+    let out = hypervisor.path("run");
+    let report = json(
+        &test(&hypervisor, &[&change[..], &["--out", out.to_str().unwrap()]].concat()).succeeded(),
+    );
+    assert_eq!(report["run"]["domain"]["interface"], measured.as_str());
+    let records = fs::read_to_string(out.join("trials.jsonl")).unwrap();
+    assert!(records.contains("bridge br1"), "{records}");
+    assert_eq!(hypervisor.kept(), before);
+    assert_eq!(hypervisor.state(), "running");
+}
+
+#[test]
+fn a_guest_that_goes_on_is_left_alone_unless_its_plug_may_be_pulled() {
+    let hypervisor = Hypervisor::start();
+    hypervisor.redefine(|xml| xml.replace("quiet", "quiet stubborn"));
+    hypervisor.boot();
+    let before = hypervisor.kept();
+    let as_it_was = || {
+        assert_eq!(hypervisor.kept(), before);
+        assert_eq!(hypervisor.state(), "running");
+        assert_eq!((hypervisor.running_model().as_str(), journals(&hypervisor)), ("e1000", 0));
+    };
+    let change = ["--nic=virtio", "--allow-change", "--shut-down-within=2s"];
+    let said = ["did not shut down within 2 s", "--allow-destroy", "--shut-down-within"];
+    test(&hypervisor, &change).failed_with(1, &said);
+    as_it_was();
+    let report =
+        json(&test(&hypervisor, &[&change[..], &["--allow-destroy"]].concat()).succeeded());
+    assert_eq!(report["cells"][0]["trials"]["completed"], 1, "{report:#}");
+    as_it_was();
 }
 
 #[test]
@@ -120,6 +206,39 @@ fn nics_are_measured_in_turn_and_the_domain_is_put_back_to_the_byte() {
     assert_eq!(hypervisor.kept(), before);
     assert_eq!(hypervisor.state(), "shut off", "as before");
     assert_eq!(journals(&hypervisor), 0);
+    let resumed = hypervisor.vioperf(&["run", "--resume", out.to_str().unwrap()]);
+    resumed.failed_with(2, &["cannot be resumed", "vioperf report", "begins a new one"]);
+}
+
+#[test]
+fn options_of_the_driver_are_in_the_guest() {
+    let hypervisor = Hypervisor::start();
+    // Linux takes no more queues than it has cores.
+    hypervisor.redefine(|xml| xml.replace("<vcpu>1", "<vcpu>2"));
+    let before = hypervisor.kept();
+    let scenario = format!(
+        "name = \"options\"\nquestion = \"What do options give?\"\n[testbed]\nserver = \"{GUEST}\"\n\
+         libvirt = {{ domain = \"{NAME}\" }}\n[guest.device_options]\nqueues = 2\npacked = true\nvhost = false\n\
+         rx_queue_size = 512\n[workload]\nkind = \"tcp-stream\"\nduration = \"700ms\"\nwarmup = \"200ms\"\n\
+         [factors]\nnic = \"virtio\"\ndevice_options.host_tso4 = [true, false]\n[repeat]\nblocks = 1\n"
+    );
+    let file = hypervisor.path("options.toml");
+    fs::write(&file, scenario).unwrap();
+    let out = hypervisor.path("run");
+    let arguments = ["run", file.to_str().unwrap(), "--allow-change", "--json", "--out"];
+    let arguments = [&arguments[..], &[out.to_str().unwrap()]].concat();
+    let report = json(&hypervisor.vioperf(&arguments).succeeded());
+    for (cell, segments) in report["cells"].as_array().unwrap().iter().zip([true, false]) {
+        let ends = cell["ends"].as_array().unwrap();
+        let guest = ends.iter().find(|end| end["place"] == "server").unwrap();
+        let interface = &guest["interface"];
+        assert_eq!(interface["offloads"]["tx-tcp-segmentation"], segments, "{interface:#}");
+        assert_eq!(interface["queues"]["rx"], 2, "{interface:#}");
+        assert_eq!(interface["rings"]["rx"], 512, "{interface:#}");
+    }
+    let records = fs::read_to_string(out.join("trials.jsonl")).unwrap();
+    assert_eq!(records.matches("virtio by qemu, vnet").count(), 2, "{records}");
+    assert_eq!(hypervisor.kept(), before);
 }
 
 #[test]

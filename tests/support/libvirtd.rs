@@ -21,9 +21,11 @@ use super::{Finished, VIOPERF};
 pub const NAME: &str = "web";
 /// The way to its guest.
 pub const GUEST: &str = "ssh://root@192.0.2.10";
+/// The hypervisor's, on the bridge that the guest is on.
+pub const ADDRESS: &str = "192.0.2.1";
 /// Of its interface.
 pub const MAC: &str = "52:54:00:11:22:33";
-const UUID: &str = "6f1c7a52-1111-4222-8333-444455556666";
+pub const UUID: &str = "6f1c7a52-1111-4222-8333-444455556666";
 /// Nothing of a test waits longer for anything.
 const BOUND: Duration = Duration::from_secs(150);
 
@@ -46,14 +48,15 @@ const MODULES: &[&str] = &[
     "drivers/char/virtio_console",
 ];
 
-/// The guest's PID 1: its network, sshd, and as much of a guest agent as shuts it down when libvirt asks.
+/// The guest's PID 1: its network (of several interfaces the last), sshd, and as much of a guest agent as shuts it down when
+/// libvirt asks, unless its kernel was told to be stubborn.
 const INIT: &str = r#"#!/bin/sh
 export PATH=/bin
 mount -t proc proc /proc; mount -t sysfs sys /sys; mount -t devtmpfs dev /dev
 mkdir -p /dev/pts; mount -t devpts pts /dev/pts
 for m in /lib/modules/*.ko; do insmod $m; done
 ip link set lo up
-n=; while [ -z "$n" ]; do for d in /sys/class/net/e*; do [ -e $d ] && n=${d##*/}; done; done
+n=; while [ -z "$n" ]; do sleep 0.2; for d in /sys/class/net/e*; do [ -e $d ] && n=${d##*/}; done; done
 ip addr add 192.0.2.10/24 dev $n; ip link set $n up
 /usr/sbin/sshd -e -f /etc/sshd.conf
 p=; while [ ! -e "$p" ]; do sleep 0.1; p=$(echo /dev/vport*p1); done
@@ -62,7 +65,10 @@ while :; do
 read -r line <&3 || { sleep 0.1; continue; }
 case "$line" in
 *guest-sync*) id=${line##*\"id\":}; id=${id%%\}*}; echo "{\"return\":$id}" >&3;;
-*guest-shutdown*) poweroff -f;;
+*guest-shutdown*) case "$(cat /proc/cmdline)" in
+*stubborn*) echo '{"error":{"class":"CommandNotFound","desc":"no"}}' >&3;;
+*) poweroff -f;;
+esac;;
 *) echo '{"error":{"class":"CommandNotFound","desc":"no"}}' >&3;;
 esac; done
 "#;
@@ -94,11 +100,15 @@ impl Hypervisor {
         let at = |name: &str| folder.path().join(name);
         fs::create_dir(at("bin")).unwrap();
         keygen(&at("key"));
-        let ssh = format!(
-            "#!/bin/sh\nexec /usr/bin/ssh -o BatchMode=yes -o StrictHostKeyChecking=no -o \
-             UserKnownHostsFile=/dev/null -o LogLevel=ERROR -o KexAlgorithms=curve25519-sha256 -i {} \"$@\"\n",
+        // Of the guest, and of `hypervisor`, it knows the key; nothing of this is written down anywhere.
+        let known = format!(
+            "Host hypervisor\n HostName {ADDRESS}\nHost hypervisor 192.0.2.10\n IdentityFile {}\n \
+             StrictHostKeyChecking no\nHost *\n BatchMode yes\n UserKnownHostsFile /dev/null\n \
+             LogLevel ERROR\n KexAlgorithms curve25519-sha256\n",
             at("key").display()
         );
+        fs::write(at("ssh.conf"), known).unwrap();
+        let ssh = format!("#!/bin/sh\nexec /usr/bin/ssh -F {} \"$@\"\n", at("ssh.conf").display());
         fs::write(at("bin/ssh"), ssh).unwrap();
         fs::set_permissions(at("bin/ssh"), fs::Permissions::from_mode(0o755)).unwrap();
         build_guest(folder.path());
@@ -160,22 +170,37 @@ impl Hypervisor {
         )
     }
 
-    fn define(&self, xml: &str) {
+    /// Defines the domain otherwise.
+    pub fn redefine(&self, change: impl Fn(&str) -> String) {
+        self.define(&change(&self.description()));
+    }
+
+    /// Has libvirt keep a domain.
+    pub fn define(&self, xml: &str) {
         let file = self.folder.path().join("domain.xml");
         fs::write(&file, xml).unwrap();
         self.virsh(&["define", file.to_str().unwrap()]);
     }
 
     /// A program in there, with the ssh that knows the guest's key; its journals are kept in `state`.
-    fn inside(&self, program: &str) -> Command {
-        let shell = fs::read_to_string(format!("/proc/{0}/task/{0}/children", self.place.pid()));
-        let shell = shell.unwrap().trim().to_owned();
+    pub fn inside(&self, program: &str) -> Command {
         let mut command = Command::new("nsenter");
-        command.args(["--target", &shell, "--mount", "--net", "--pid", program]);
+        command.args(["--target", &self.first_process(), "--mount", "--net", "--pid", program]);
+        self.at_home(&mut command);
+        command
+    }
+
+    /// Of its namespaces, as it is called outside of them.
+    pub fn first_process(&self) -> String {
+        let shell = fs::read_to_string(format!("/proc/{0}/task/{0}/children", self.place.pid()));
+        shell.unwrap().trim().to_owned()
+    }
+
+    /// The environment of its user: the ssh that knows the guest's key, and where journals are.
+    pub fn at_home(&self, command: &mut Command) {
         let path = std::env::var("PATH").unwrap();
         command.env("PATH", format!("{}:{path}", self.folder.path().join("bin").display()));
         command.env("VIOPERF_NO_HISTORY", "1").env("XDG_STATE_HOME", self.path("state"));
-        command
     }
 
     /// A path that is the test's own.
@@ -255,7 +280,7 @@ impl Hypervisor {
     }
 }
 
-fn keygen(file: &Path) {
+pub fn keygen(file: &Path) {
     let mut command = Command::new("ssh-keygen");
     command.args(["-q", "-t", "ed25519", "-N", "", "-f"]).arg(file);
     assert!(command.status().unwrap().success(), "ssh-keygen: is openssh-client installed?");

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "of test programs")]
 
 pub mod emulated_machine;
+pub mod libvirt_client;
 pub mod libvirtd;
 pub mod listener;
 pub mod machines;

@@ -52,7 +52,8 @@ impl Resumed {
         let StoredRun { mut info, records } = stored;
         if info.scenario.testbed.server.is_some() {
             return Err(Failure::Usage(anyhow!(
-                "{} is one between two machines, which cannot be resumed: start it again",
+                "{0} is one between two machines, which cannot be resumed: what it measured is kept (`vioperf report {0}` \
+                 shows it), and the command that began it begins a new one",
                 directory.display()
             )));
         }

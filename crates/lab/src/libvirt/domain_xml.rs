@@ -78,7 +78,8 @@ pub(super) fn interface(node: Node<'_, '_>) -> DomainInterface {
         None => node.attribute("type").unwrap_or_default(),
     };
     let to = ["bridge", "dev", "path", "name"];
-    let source = network.clone().or_else(|| to.iter().find_map(|name| attribute(from, name)));
+    let named = to.iter().find_map(|name| attribute(from, name));
+    let source = network.clone().or(named).or_else(|| from.and_then(pci_address));
     let mode = attribute(from, "mode").filter(|_| connection == "direct");
     let port = attribute(child(node, "virtualport"), "type").filter(|_| network.is_none());
     let mut driver = driver(child(node, "driver"));
@@ -97,6 +98,18 @@ pub(super) fn interface(node: Node<'_, '_>) -> DomainInterface {
         mtu: attribute(child(node, "mtu"), "size").and_then(|mtu| mtu.parse().ok()),
         addresses: Vec::new(),
     }
+}
+
+/// Of a device that is passed through, its address on the host's PCI bus (`0000:01:10.2`).
+fn pci_address(source: Node<'_, '_>) -> Option<String> {
+    let address =
+        child(source, "address").filter(|address| address.attribute("type") == Some("pci"))?;
+    let part = |name: &str| {
+        let text = address.attribute(name)?;
+        u32::from_str_radix(text.trim_start_matches("0x"), 16).ok()
+    };
+    let (domain, bus, slot) = (part("domain").unwrap_or(0), part("bus")?, part("slot")?);
+    Some(format!("{domain:04x}:{bus:02x}:{slot:02x}.{:x}", part("function").unwrap_or(0)))
 }
 
 /// The MAC address of an interface.
@@ -203,6 +216,16 @@ mod tests {
         assert_eq!((second.model.as_str(), second.source.as_deref()), ("e1000e", Some("default")));
         assert!(second.driver.is_empty() && second.queues.is_none() && second.backend.is_none());
         assert!(has_agent(XML) && !has_agent(&XML.replace("connected", "disconnected")));
+    }
+
+    #[test]
+    fn a_function_of_a_card_is_told_by_its_place_on_the_bus() {
+        let function = "<domain><devices><interface type='hostdev' managed='yes'><mac address='52:54:00:AA:BB:03'/>\
+                        <driver name='vfio'/><source><address type='pci' domain='0x0000' bus='0x01' slot='0x10' \
+                        function='0x2'/></source></interface></devices></domain>";
+        let [function] = facts(function).unwrap().interfaces.try_into().unwrap();
+        assert_eq!(function.connected_to(), "hostdev 0000:01:10.2");
+        assert_eq!((function.model.as_str(), function.backend.as_deref()), ("", Some("vfio")));
     }
 
     #[test]

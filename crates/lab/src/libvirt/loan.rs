@@ -56,7 +56,8 @@ pub enum LoanError {
     /// It goes on running.
     #[error(
         "the domain {name} did not shut down within {seconds} s: shut it down from inside (does it heed the \
-         power button, or run qemu-guest-agent?), or allow to pull its plug with --allow-destroy"
+         power button, or run qemu-guest-agent?), give it more time with --shut-down-within, or allow to pull its \
+         plug with --allow-destroy"
     )]
     GoesOn {
         /// Which.

@@ -34,7 +34,7 @@ pub enum VirshError {
     /// There is no way to that libvirt.
     #[error(
         "cannot connect to libvirt at {uri}: {said}; does libvirtd (or virtqemud) run there, and may you use \
-         it (group libvirt, or root)? `virsh -c {uri} list` tries the same"
+         it (group libvirt, or root)? `virsh -c '{uri}' list` tries the same"
     )]
     NoConnection {
         /// Which.

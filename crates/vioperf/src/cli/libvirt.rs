@@ -2,6 +2,7 @@
 
 use clap::{Args, Subcommand};
 use vioperf_model::scenario_file::Override;
+use vioperf_model::units::TimeSpan;
 
 use crate::machines::domain::Permission;
 use crate::machines::ssh::Destination;
@@ -39,9 +40,12 @@ pub struct Allowed {
     /// Allow to shut the domain down, give it another NIC or connect it elsewhere, start it, and put it back at the end
     #[arg(long)]
     pub allow_change: bool,
-    /// Allow to pull its plug where it does not shut down within a minute
+    /// Allow to pull its plug where it does not shut down in time
     #[arg(long)]
     pub allow_destroy: bool,
+    /// How long it may take to shut down [default: 60 s]
+    #[arg(long, value_name = "TIME")]
+    pub shut_down_within: Option<TimeSpan>,
     /// How to get to the hypervisor, ssh://HOST [default: by libvirt's URI]
     #[arg(long, value_name = "ssh://HOST")]
     pub hypervisor: Option<Destination>,
@@ -53,6 +57,7 @@ impl Allowed {
         Permission {
             change: self.allow_change,
             destroy: self.allow_destroy,
+            shut_down_within: self.shut_down_within,
             hypervisor: self.hypervisor.clone(),
         }
     }
@@ -98,8 +103,11 @@ pub enum LibvirtCommand {
     Restore {
         /// These alone, by name or UUID [default: all]
         domains: Vec<String>,
-        /// Allow to pull the plug of one that does not shut down within a minute
+        /// Allow to pull the plug of one that does not shut down in time
         #[arg(long)]
         allow_destroy: bool,
+        /// How long each may take to shut down [default: 60 s]
+        #[arg(long, value_name = "TIME")]
+        shut_down_within: Option<TimeSpan>,
     },
 }

@@ -23,8 +23,9 @@ pub fn execute(command: &LibvirtCommand, output: &Output) -> Result<ExitCode, Fa
             output.result(&text)?;
             Ok(ExitCode::SUCCESS)
         }
-        LibvirtCommand::Restore { domains, allow_destroy } => {
-            let permission = Permission { destroy: *allow_destroy, ..Permission::default() };
+        LibvirtCommand::Restore { domains, allow_destroy, shut_down_within } => {
+            let (destroy, shut_down_within) = (*allow_destroy, *shut_down_within);
+            let permission = Permission { destroy, shut_down_within, ..Permission::default() };
             restore(domains, permission.terms(), output)
         }
     }
@@ -119,7 +120,9 @@ fn rows(domain: &DomainFacts) -> Vec<Vec<String>> {
 }
 
 fn cells(interface: &DomainInterface) -> [String; 5] {
-    let mut nic = vec![interface.model.clone()];
+    // What is passed through is no model of QEMU's.
+    let model = if interface.model.is_empty() { "passed through" } else { &interface.model };
+    let mut nic = vec![model.to_owned()];
     nic.extend(interface.backend.clone());
     nic.extend(interface.queues.map(|queues| format!("{queues} queues")));
     nic.extend(interface.driver.iter().map(|(name, value)| format!("{name}={value}")));

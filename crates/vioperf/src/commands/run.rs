@@ -352,9 +352,15 @@ fn conclude(
         Err(error) => output.warning(error),
     }
     history::enter(&analysis, Some(directory), args.no_history, output);
-    let may_go_on = analysis.run.scenario.testbed.server.is_none();
-    if may_go_on && matches!(how, RunEnding::Interrupted { .. } | RunEnding::Failed { .. }) {
-        output.note(format_args!("to go on: vioperf run --resume {}", directory.display()));
+    if matches!(how, RunEnding::Interrupted { .. } | RunEnding::Failed { .. }) {
+        output.note(match analysis.run.scenario.testbed.server {
+            None => format!("to go on: vioperf run --resume {}", directory.display()),
+            Some(_) => format!(
+                "a run between two machines cannot be resumed: what was measured is kept in {}, and the same command \
+                 begins a new one",
+                directory.display()
+            ),
+        });
     }
     if let RunEnding::Failed { message } = how {
         output.error(format_args!("the run ended early: {message}"));

@@ -124,6 +124,18 @@ impl Way {
         }
     }
 
+    /// The addresses that are measured, as far as they are known without going there: an alias that is ssh's own is not.
+    pub fn addresses(&self) -> Vec<IpAddr> {
+        match self {
+            Self::Server(way) => {
+                let found = way.target.addresses(way.family).unwrap_or_default();
+                found.iter().map(SocketAddr::ip).collect()
+            }
+            Self::Ssh(ToMachine { address: Some(address), .. }) => vec![*address],
+            Self::Ssh(way) => way.destination.addresses(),
+        }
+    }
+
     /// Who is at its end.
     pub fn machine(&self) -> Machine {
         match self {

@@ -1,23 +1,28 @@
 //! The virtual machine at the other end, where libvirt looks after it: what it is, whether it may be
 //! changed, and that it is put back.
 
+mod interface;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use vioperf_lab::libvirt::{self, Edit, FindError, Found, Left, Loan, LoanError, Terms, Virsh};
-use vioperf_model::libvirt::{DomainInterface, LibvirtDomain, MeasuredDomain};
+use vioperf_model::libvirt::{DomainInterface, DomainSource, LibvirtDomain, MeasuredDomain};
 use vioperf_model::plan::{Cell, Plan};
 use vioperf_model::scenario::Scenario;
+use vioperf_model::units::TimeSpan;
 
+use super::client::Way;
 use super::hypervisor::Whereabouts;
 use super::ssh::Destination;
+use super::stage::Ends;
 use crate::exit::Failure;
 use crate::interrupt::{Interrupt, Urgency};
 use crate::output::Output;
 use crate::paths;
 
-/// How long a guest may take to shut down.
+/// How long a guest may take to shut down where nothing else is said.
 const SHUT_DOWN_WITHIN: Duration = Duration::from_secs(60);
 
 /// What the user allows.
@@ -27,6 +32,8 @@ pub struct Permission {
     pub change: bool,
     /// To pull its plug where it does not shut down.
     pub destroy: bool,
+    /// How long it may take to shut down; absent is a minute.
+    pub shut_down_within: Option<TimeSpan>,
     /// How to get to the hypervisor; absent goes by libvirt's URI.
     pub hypervisor: Option<Destination>,
 }
@@ -34,7 +41,8 @@ pub struct Permission {
 impl Permission {
     /// As the lab wants to know it.
     pub fn terms(&self) -> Terms {
-        Terms { shut_down_within: SHUT_DOWN_WITHIN, may_destroy: self.destroy }
+        let within = self.shut_down_within.map_or(SHUT_DOWN_WITHIN, TimeSpan::as_duration);
+        Terms { shut_down_within: within, may_destroy: self.destroy }
     }
 }
 
@@ -50,13 +58,15 @@ pub struct Domain {
 }
 
 /// Looks whether the domain of a scenario can be measured as it says; everything that is wrong is told at
-/// once. Nothing is altered, but for what an earlier run left where change is allowed.
+/// once. Nothing is altered, but for what an earlier run left where change is allowed. The guest is asked (by `way`) only
+/// where nobody else tells which interface is meant.
 ///
 /// # Errors
 /// What is wrong.
 pub fn examine(
     scenario: &Scenario,
     permission: &Permission,
+    way: &Way,
     output: &Output,
 ) -> Result<Option<Domain>, Failure> {
     let Some(wanted) = &scenario.testbed.libvirt else { return Ok(None) };
@@ -72,18 +82,21 @@ pub fn examine(
     }
     let found = find(&virsh, wanted, permission, output, &mut problems);
     if let Some((uri, found)) = found {
-        let interface = interface_of(&found, wanted, changes, &mut problems);
+        let whereabouts = match &permission.hypervisor {
+            Some(destination) => Whereabouts::Ssh(destination.clone()),
+            None => Whereabouts::of(&uri),
+        };
+        let ask = || mac_of_measured(way);
+        let interface = interface::choose(&found, wanted, &way.addresses(), changes, &ask);
+        let interface = interface.map_err(|problem| problems.push(problem)).ok().flatten();
         if changes {
             let obstacles = libvirt::obstacles(&virsh, &found).into_iter();
             let name = &found.facts.name;
             problems
                 .extend(obstacles.map(|it| format!("the domain {name} cannot be changed: {it}")));
             problems.extend(edits(scenario, &found, interface.as_ref()));
+            problems.extend(sources(&virsh, scenario, &whereabouts));
         }
-        let whereabouts = match &permission.hypervisor {
-            Some(destination) => Whereabouts::Ssh(destination.clone()),
-            None => Whereabouts::of(&uri),
-        };
         if problems.is_empty() {
             let domain = found.facts.clone();
             let interface = interface.map(|interface| interface.mac).unwrap_or_default();
@@ -115,7 +128,7 @@ fn find(
                 left.entry.name
             ));
             match restore(left, permission.terms(), &Interrupt::default()) {
-                Ok(()) => return libvirt::find(virsh, &wanted.domain).ok().map(|found| (uri, found)),
+                Ok(()) => return libvirt::find(virsh, &found.facts.uuid).ok().map(|found| (uri, found)),
                 Err(error) => problems.push(error.to_string()),
             }
         }
@@ -146,52 +159,14 @@ pub fn restore(left: Left, terms: Terms, interrupt: &Interrupt) -> Result<(), Lo
     Loan::take_over(left, terms)?.give_back(&|| interrupt.urgency() > Urgency::None)
 }
 
-/// The interface that is asked for, or the only one. Which it is of several the guest tells when it is
-/// measured as it is.
-fn interface_of(
-    found: &Found,
-    wanted: &LibvirtDomain,
-    changes: bool,
-    problems: &mut Vec<String>,
-) -> Option<DomainInterface> {
-    let all = &found.facts.interfaces;
-    let name = &found.facts.name;
-    let described = || {
-        let one = |interface: &DomainInterface| {
-            format!("{} ({} on {})", interface.mac, interface.model, interface.connected_to())
-        };
-        all.iter().map(one).collect::<Vec<_>>().join(", ")
-    };
-    if let Some(asked) = &wanted.interface {
-        let is_it = |interface: &&DomainInterface| {
-            interface.mac.eq_ignore_ascii_case(asked) || interface.target.as_ref() == Some(asked)
-        };
-        let found = all.iter().find(is_it).cloned();
-        if found.is_none() {
-            problems.push(format!(
-                "the domain {name} has no interface {asked}; it has {}",
-                described()
-            ));
-        }
-        return found;
-    }
-    match all.as_slice() {
-        [] => {
-            problems.push(format!("the domain {name} has no network interface"));
-            None
-        }
-        [only] => Some(only.clone()),
-        several => {
-            if changes {
-                problems.push(format!(
-                    "the domain {name} has {} interfaces: say which with --interface (testbed.libvirt.interface): {}",
-                    several.len(),
-                    described()
-                ));
-            }
-            None
-        }
-    }
+/// What the guest says of the interface that has the address which is measured, if it says anything.
+fn mac_of_measured(way: &Way) -> Option<String> {
+    let interrupt = Interrupt::default();
+    let connection = way.connect(&interrupt).ok()?;
+    let mut ends = Ends::greet(connection, &way.machine().to_string(), &interrupt).ok()?;
+    let mac = ends.server_interface().map(|interface| interface.mac);
+    ends.farewell();
+    mac
 }
 
 /// What of its cells no interface can be, or this one cannot.
@@ -208,6 +183,22 @@ fn edits(scenario: &Scenario, found: &Found, interface: Option<&DomainInterface>
         }
     }
     wrong
+}
+
+/// Which of the sources of its cells are not there.
+fn sources(virsh: &Virsh, scenario: &Scenario, whereabouts: &Whereabouts) -> Vec<String> {
+    let is_here = *whereabouts == Whereabouts::Here;
+    let plan = Plan::new(scenario, 0);
+    let domains = plan.cells.iter().filter_map(|cell| cell.testbed.libvirt.as_ref());
+    let mut wanted: Vec<&DomainSource> = domains.filter_map(|it| it.source.as_ref()).collect();
+    let mut seen = Vec::new();
+    wanted.retain(|source| {
+        !seen.contains(source) && {
+            seen.push(*source);
+            true
+        }
+    });
+    wanted.into_iter().filter_map(|source| libvirt::missing(virsh, source, is_here)).collect()
 }
 
 /// What the interface is to be in a cell.

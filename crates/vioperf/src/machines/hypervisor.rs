@@ -49,14 +49,61 @@ impl Whereabouts {
         match (transport, host) {
             ("" | "unix", "") => Self::Here,
             ("ssh" | "libssh" | "libssh2", host) if !host.is_empty() => {
-                match format!("{}{host}", ssh::SCHEME).parse() {
-                    Ok(destination) => Self::Ssh(destination),
+                match format!("{}{host}", ssh::SCHEME).parse::<Destination>() {
+                    Ok(destination) => Self::Ssh(destination.with(ssh_options(rest))),
                     Err(_) => unknown(&format!("`{host}` names no machine for ssh")),
                 }
             }
             _ => unknown(&format!("libvirt is reached by {scheme}, which runs no programs there")),
         }
     }
+}
+
+/// What libvirt's URI asks of ssh, in the words of ssh's configuration: the way that virsh goes is ours too. Of what
+/// follows the host; a value that ssh's configuration cannot hold is left out.
+fn ssh_options(rest: &str) -> Vec<String> {
+    let query = rest.split_once('?').map_or("", |(_, query)| query);
+    let pairs = query.split(['&', ';']).filter_map(|pair| pair.split_once('='));
+    let option = |(key, value): (&str, &str)| {
+        let value = decoded(value);
+        let is_plain = !value.is_empty() && !value.contains(|c: char| c == '"' || c.is_control());
+        match (key, value.as_str()) {
+            // A percent sign begins what ssh replaces.
+            ("keyfile", path) if is_plain => {
+                Some(format!("IdentityFile=\"{}\"", path.replace('%', "%%")))
+            }
+            ("known_hosts", path) if is_plain => {
+                Some(format!("UserKnownHostsFile=\"{}\"", path.replace('%', "%%")))
+            }
+            ("no_verify", "1") | ("known_hosts_verify", "ignore") => {
+                Some("StrictHostKeyChecking=no".to_owned())
+            }
+            ("no_tty", "1") => Some("BatchMode=yes".to_owned()),
+            _ => None,
+        }
+    };
+    pairs.filter_map(option).collect()
+}
+
+/// `%20` is a space (RFC 3986, section 2.1); what is no UTF-8 afterwards is nothing.
+fn decoded(text: &str) -> String {
+    let mut bytes = Vec::new();
+    let mut rest = text.as_bytes();
+    while let [first, others @ ..] = rest {
+        let code = others.get(..2).filter(|_| *first == b'%');
+        let code = code.and_then(|code| std::str::from_utf8(code).ok());
+        match code.and_then(|code| u8::from_str_radix(code, 16).ok()) {
+            Some(byte) => {
+                bytes.push(byte);
+                rest = &others[2..];
+            }
+            None => {
+                bytes.push(*first);
+                rest = others;
+            }
+        }
+    }
+    String::from_utf8(bytes).unwrap_or_default()
 }
 
 /// A hypervisor that is watched.
@@ -158,10 +205,23 @@ mod tests {
         assert_eq!(Whereabouts::of("qemu+unix:///system?socket=/run/x"), Whereabouts::Here);
         let there = |name: &str| Whereabouts::Ssh(format!("ssh://{name}").parse().unwrap());
         assert_eq!(Whereabouts::of("qemu+ssh://root@host:2222/system"), there("root@host:2222"));
-        assert_eq!(Whereabouts::of("qemu+ssh://host/system?keyfile=/k"), there("host"));
+        assert_eq!(Whereabouts::of("qemu+ssh://host/system?socket=/s"), there("host"));
         for uri in ["qemu+tls://host/system", "qemu+tcp://host/system", "qemu://host/system", "x"] {
             let Whereabouts::Unknown { reason } = Whereabouts::of(uri) else { panic!("{uri}") };
             assert!(reason.contains("--hypervisor"), "{reason}");
         }
+    }
+
+    #[test]
+    fn what_the_uri_asks_of_ssh_is_asked_of_ours_too() {
+        let options = |query: &str| ssh_options(&format!("host/system{query}"));
+        assert!(options("").is_empty() && options("?socket=/s&command=/bin/rsh").is_empty());
+        assert_eq!(
+            options("?keyfile=/a%20key&no_verify=1&known_hosts=/50%25"),
+            ["IdentityFile=\"/a key\"", "StrictHostKeyChecking=no", "UserKnownHostsFile=\"/50%%\""]
+        );
+        assert_eq!(options("?no_verify=0&no_tty=1"), ["BatchMode=yes"]);
+        assert!(options("?keyfile=%22%0aProxyCommand=x").is_empty());
+        assert_eq!(decoded("a%zz%"), "a%zz%");
     }
 }

@@ -60,7 +60,7 @@ pub fn measure<A: Audience>(
     job: Job<'_>,
     keep: impl FnOnce(&RunInfo) -> Result<A, Failure>,
 ) -> Result<Measured<A>, Failure> {
-    let mut domain = domain::examine(&job.scenario, &job.permission, job.output)?;
+    let mut domain = domain::examine(&job.scenario, &job.permission, &job.way, job.output)?;
     let interrupt =
         Interrupt::listen().map_err(|error| anyhow!("cannot listen for signals: {error}"))?;
     let mut lent = match &domain {

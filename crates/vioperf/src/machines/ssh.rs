@@ -7,7 +7,7 @@
 
 use std::fmt;
 use std::io::{self, Read, Write};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
@@ -65,6 +65,8 @@ pub struct Destination {
     /// `host` or `user@host`, an alias of the user's configuration too.
     host: String,
     port: Option<u16>,
+    /// Options of ssh's configuration that it is reached with (ssh_config(5)), beside the user's own.
+    options: Vec<String>,
 }
 
 /// What names no machine for ssh.
@@ -109,7 +111,22 @@ impl FromStr for Destination {
             return Err(wrong());
         }
         let host = user.map_or_else(|| host.to_owned(), |user| format!("{user}@{host}"));
-        Ok(Self { host, port })
+        Ok(Self { host, port, options: Vec::new() })
+    }
+}
+
+impl Destination {
+    /// The same, reached with further options of ssh's configuration (`IdentityFile=/key`).
+    #[must_use]
+    pub fn with(self, options: Vec<String>) -> Self {
+        Self { options, ..self }
+    }
+
+    /// What its name is in the system's own names: an alias of ssh's configuration has none.
+    pub fn addresses(&self) -> Vec<IpAddr> {
+        let host = self.host.rsplit('@').next().unwrap_or_default();
+        let found = (host, 0).to_socket_addrs();
+        found.map(|found| found.map(|address| address.ip()).collect()).unwrap_or_default()
     }
 }
 
@@ -206,6 +223,9 @@ impl Ssh {
         }
         if patient {
             command.args(["-o", "ConnectTimeout=10"]);
+        }
+        for option in &destination.options {
+            command.args(["-o", option]);
         }
         command.args(["--", &destination.host, SCRIPT]);
         let stderr = if patient { Stdio::null() } else { Stdio::inherit() };
