@@ -6,6 +6,7 @@ mod support;
 use std::fs;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
+use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -27,7 +28,10 @@ struct View {
 
 impl View {
     fn of(past: &Past, arguments: &[&str]) -> Self {
-        let mut command = past.command(&[&["view"], arguments].concat());
+        Self::start(past.command(&[&["view"], arguments].concat()))
+    }
+
+    fn start(mut command: Command) -> Self {
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut address = String::new();
         BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut address).unwrap();
@@ -235,6 +239,33 @@ fn garbage_slow_and_many_requests_end_and_it_goes_on() {
     let (code, said) = view.interrupt();
     assert_eq!(code, Some(130), "{said}");
     assert!(said.contains("ended by SIGINT") && !said.contains("panicked"), "{said}");
+}
+
+#[test]
+fn a_browser_that_is_started_is_given_an_address_that_is_good_once() {
+    let past = past();
+    let folder = past.folder.path();
+    let opener = folder.join("xdg-open");
+    support::write(&opener, "#!/bin/sh\necho \"$1\" > opened.new\nmv opened.new opened\n");
+    fs::set_permissions(&opener, fs::Permissions::from_mode(0o755)).unwrap();
+    let mut command = past.command(&["view", "--open"]);
+    command.env("PATH", format!("{}:{}", folder.display(), std::env::var("PATH").unwrap()));
+    let view = View::start(command);
+    let deadline = Instant::now() + PATIENCE;
+    let opened = loop {
+        match fs::read_to_string(folder.join("opened")) {
+            Ok(opened) => break opened.trim().to_owned(),
+            Err(_) => assert!(Instant::now() < deadline, "no browser was started"),
+        }
+        thread::sleep(Duration::from_millis(20));
+    };
+    let (host, path) = view.parts();
+    assert_ne!(opened, view.address);
+    let once = opened.strip_prefix("http://").and_then(|rest| rest.strip_prefix(host)).unwrap();
+    assert_eq!(view.ask("GET", once, "evil.example", "").status(), 421);
+    let first = view.ask("GET", once, host, "");
+    assert_eq!((first.status(), first.header("location")), (303, path));
+    assert_eq!(view.ask("GET", once, host, "").status(), 403);
 }
 
 #[test]
