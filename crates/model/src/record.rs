@@ -442,3 +442,21 @@ pub struct ClockRelation {
     /// It is wrong by at most this much (half the best round trip), in nanoseconds.
     pub error_ns: u64,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_read_as_they_were_written() {
+        for busy in 1..=600_u32 {
+            for of in [7.0, 59.0, 60.0, 61.0] {
+                let busy_percent = 100.0 * f64::from(busy) / of;
+                let core = CoreTime { busy_percent, steal_percent: 0.0 };
+                let written = serde_json::to_string(&core).unwrap();
+                let read: CoreTime = serde_json::from_str(&written).unwrap();
+                assert_eq!(read.busy_percent.to_bits(), busy_percent.to_bits(), "{written}");
+            }
+        }
+    }
+}

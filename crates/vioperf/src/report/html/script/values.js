@@ -9,7 +9,15 @@
   spoken.className = "spoken";
   spoken.setAttribute("role", "status");
   document.body.append(bubble, spoken);
-  let now = null;
+  let [now, byKey] = [null, false];
+
+  // A page that scrolls under a pointer at rest brings it over other values: nobody pointed at those.
+  let last = [NaN, NaN];
+  function isMoved({ screenX, screenY }) {
+    const moved = screenX !== last[0] || screenY !== last[1];
+    last = [screenX, screenY];
+    return moved;
+  }
 
   function hide() {
     now?.classList.remove("told-now");
@@ -24,7 +32,11 @@
     spot.classList.add("told-now");
     bubble.textContent = spot.dataset.told;
     bubble.hidden = false;
-    const [at, own] = [spot.getBoundingClientRect(), bubble.getBoundingClientRect()];
+    place();
+  }
+
+  function place() {
+    const [at, own] = [now.getBoundingClientRect(), bubble.getBoundingClientRect()];
     const left = at.left + at.width / 2 - own.width / 2;
     bubble.style.left = `${Math.max(8, Math.min(left, document.documentElement.clientWidth - own.width - 8))}px`;
     bubble.style.top = `${at.top > own.height + 14 ? at.top - own.height - 8 : at.bottom + 8}px`;
@@ -40,11 +52,13 @@
     }
     figure.tabIndex = 0;
     figure.setAttribute("aria-keyshortcuts", "ArrowRight ArrowLeft");
-    figure.addEventListener("pointerover", (event) => {
+    figure.addEventListener("pointermove", (event) => {
+      if (!isMoved(event)) return;
       const spot = event.target.closest(".spot");
+      byKey = false;
       if (spot) show(spot); else hide();
     });
-    figure.addEventListener("pointerleave", hide);
+    figure.addEventListener("pointerleave", (event) => { if (isMoved(event)) hide(); });
     figure.addEventListener("blur", hide);
     figure.addEventListener("keydown", (event) => {
       if (event.key === "Escape") return hide();
@@ -53,9 +67,10 @@
       const to = { ArrowRight: at + 1, ArrowLeft: at < 0 ? seen.length - 1 : at - 1, Home: 0, End: seen.length - 1 }[event.key];
       if (to === undefined || event.ctrlKey || event.altKey || event.metaKey) return;
       event.preventDefault();
+      byKey = true;
       show(seen[Math.max(0, Math.min(to, seen.length - 1))]);
       spoken.textContent = bubble.textContent;
     });
   }
-  addEventListener("scroll", hide, { passive: true, capture: true });
+  addEventListener("scroll", () => { if (byKey && now) place(); else hide(); }, { passive: true, capture: true });
 }
