@@ -62,7 +62,9 @@ fn check(root: &Value, schema: &Value, value: &Value, at: &str, found: &mut Vec<
             | "description"
             | "format"
             | "default"
-            | "additionalProperties" => true,
+            | "additionalProperties"
+            // For people: what holds without a key.
+            | "x-absent" => true,
             other => panic!("the keyword {other} is not known"),
         };
         if !holds {

@@ -67,7 +67,7 @@ pub fn page(analysis: &RunAnalysis, way: Option<Markup>) -> Page {
         version: &analysis.run.vioperf_version,
     };
     frame.around(&html! {
-        (stacks::hatches())
+        (stacks::hatches(analysis))
         (opening::header(analysis))
         @if !between::is_between(analysis) {
             (contents::contents(analysis, &workloads, &interactive))

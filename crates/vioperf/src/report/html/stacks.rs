@@ -3,7 +3,7 @@
 //! Each user has a colour and a hatch of its own, so that it is known by either alone.
 
 use maud::{Markup, html};
-use vioperf_analysis::result::{CellAnalysis, CpuShare, CpuUser};
+use vioperf_analysis::result::{CellAnalysis, CpuShare, CpuUser, RunAnalysis};
 use vioperf_analysis::wording::three_digits;
 
 use super::seen::{Part, Seen};
@@ -47,12 +47,21 @@ const STYLES: &[Style] = &[
     Style { user: CpuUser::Rest, name: "everything else", class: "u-rest", hatch: "" },
 ];
 
-/// The hatches, once a page, before what is filled with them (`figures.css` says which class is).
-pub fn hatches() -> Markup {
+/// The hatches of who is drawn, once a page, before what is filled with them (`figures.css` says which class is).
+pub fn hatches(analysis: &RunAnalysis) -> Markup {
+    let is_drawn = |style: &&Style| {
+        let mut shares = analysis.cells.iter().flat_map(|cell| &cell.cpu_shares);
+        shares.any(|share| share.user == style.user)
+    };
+    let drawn: Vec<&Style> = STYLES.iter().filter(is_drawn).collect();
+    html! { @if !drawn.is_empty() { (patterns(&drawn)) } }
+}
+
+fn patterns(styles: &[&Style]) -> Markup {
     html! {
         svg.hatches width="0" height="0" aria-hidden="true" {
             defs {
-                @for style in STYLES.iter().filter(|style| !style.hatch.is_empty()) {
+                @for style in styles.iter().filter(|style| !style.hatch.is_empty()) {
                     pattern id={ "hatch-" (style.class) } width="8" height="8" patternUnits="userSpaceOnUse" {
                         rect class={ "ground-" (style.class) } width="8" height="8" {}
                         path d=(style.hatch) {}
@@ -211,7 +220,10 @@ mod tests {
         for user in CpuUser::ALL {
             assert_eq!(STYLES.iter().filter(|style| style.user == user).count(), 1, "{user:?}");
         }
-        let (page, style) = (hatches().into_string(), include_str!("figures.css"));
+        let (page, style) = (
+            patterns(&STYLES.iter().collect::<Vec<_>>()).into_string(),
+            include_str!("figures.css"),
+        );
         for of in STYLES {
             let alike =
                 STYLES.iter().filter(|other| !of.hatch.is_empty() && other.hatch == of.hatch);

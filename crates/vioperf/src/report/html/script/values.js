@@ -12,7 +12,7 @@
   let [now, byKey] = [null, false];
 
   // A page that scrolls under a pointer at rest brings it over other values: nobody pointed at those.
-  let last = [NaN, NaN];
+  let last = [];
   function isMoved({ screenX, screenY }) {
     const moved = screenX !== last[0] || screenY !== last[1];
     last = [screenX, screenY];
