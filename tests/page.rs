@@ -34,7 +34,7 @@ impl Report {
         support::write(&file, &self.page);
         let script = format!("{READERS}/page.py");
         let looked = Command::new(readers::python())
-            .args([&script, file.to_str().unwrap(), readers::browser()])
+            .args(["-B", &script, file.to_str().unwrap(), readers::browser()])
             .output();
         let looked = looked.unwrap();
         assert!(looked.status.success(), "{}", String::from_utf8_lossy(&looked.stderr));

@@ -305,7 +305,7 @@ fn a_reader_filters_compares_and_follows_a_cell_with_the_numbers_of_the_command_
     let past = past();
     let view = View::of(&past, &[]);
     let looked = Command::new(readers::python())
-        .args([&format!("{READERS}/view.py"), &view.address, readers::browser()])
+        .args(["-B", &format!("{READERS}/view.py"), &view.address, readers::browser()])
         .args(std::env::var_os("VIEW_PICTURES"))
         .output()
         .unwrap();

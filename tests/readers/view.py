@@ -1,23 +1,11 @@
 """Goes through the pages of `vioperf view` in headless Chromium as a reader does, and says, as JSON, what was met: argv is
 the address, the browser, and where screenshots go (or nothing)."""
 
-import json
-import os
-import shutil
 import sys
 
-from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import sync_playwright
+from browser import faults, opened, tell
 
 address, browser_program, *pictures = sys.argv[1:]
-DESKTOP = {"width": 1280, "height": 900}
-READERS = {
-    "light": {"viewport": DESKTOP, "color_scheme": "light"},
-    "dark": {"viewport": DESKTOP, "color_scheme": "dark"},
-    "phone": {"viewport": {"width": 390, "height": 844}, "color_scheme": "light"},
-    "without_script": {"viewport": DESKTOP, "java_script_enabled": False},
-}
-FAULTS_OF = {"dark": {"runOnly": ["color-contrast"]}, "phone": {"runOnly": ["target-size", "scrollable-region-focusable"]}}
 
 
 def walk(page, met):
@@ -73,12 +61,8 @@ def ids(page):
 
 
 def look(browser, name, options):
-    context = browser.new_context(**options)
-    page = context.new_page()
-    seen = {"console": [], "requests": [], "faults": [], "too_wide": []}
-    page.on("console", lambda message: seen["console"].append(f"{message.type}: {message.text}"))
-    page.on("pageerror", lambda error: seen["console"].append(f"error: {error}"))
-    page.on("request", lambda request: seen["requests"].append(request.url))
+    page, console, requests = opened(browser, options)
+    seen = {"console": console, "requests": requests, "faults": [], "too_wide": []}
     has_scripts = options.get("java_script_enabled", True)
 
     def met(what):
@@ -92,9 +76,7 @@ def look(browser, name, options):
         # The report's own page is looked at by page.py.
         if what == "a run" or name == "phone" and what not in ("runs", "two runs"):
             return
-        for fault in Axe().run(page, options=FAULTS_OF.get(name, {})).response["violations"]:
-            nodes = [node["html"][:200] + " " + (node.get("failureSummary") or "") for node in fault["nodes"][:3]]
-            seen["faults"].append({"page": what, "rule": fault["id"], "impact": fault["impact"], "nodes": nodes})
+        seen["faults"] += [{"page": what, **fault} for fault in faults(page, name)]
 
     seen["walked"] = walk(page, met)
     if name == "light":
@@ -103,14 +85,8 @@ def look(browser, name, options):
         for _ in range(2):
             page.keyboard.press("Enter")
         seen["oldest_first"] = ids(page)
-    context.close()
+    page.context.close()
     return seen
 
 
-with sync_playwright() as playwright:
-    # Chromium has no sandbox of its own for root.
-    browser = playwright.chromium.launch(
-        executable_path=shutil.which(browser_program), args=["--no-sandbox"] if os.geteuid() == 0 else []
-    )
-    json.dump({name: look(browser, name, options) for name, options in READERS.items()}, sys.stdout)
-    browser.close()
+tell(browser_program, look)
