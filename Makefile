@@ -16,8 +16,9 @@ run: setup
 # missing fails, and says so.
 test:
 	@scripts/setup test
-	@$(MAKE) --no-print-directory build
-	@$(VIOPERF) kernel fetch --if-needed
+	@$(MAKE) --no-print-directory agent
+	@$(CARGO) build --locked --package vioperf
+	@target/debug/vioperf kernel fetch --if-needed
 	$(CARGO) test --locked --workspace --no-fail-fast -- --test-threads=1
 
 # Kills runs over every switch at random moments and looks for what is left: fifty, in a quarter of an hour.
