@@ -224,6 +224,7 @@ fn part(role: Role) -> Prepare {
         burn_threads: None,
         open_vswitch: None,
         counts_hardware: false,
+        disk: None,
         deadline: TimeSpan::from_millis(20_000),
     }
 }

@@ -66,6 +66,7 @@ fn observe(channel: &mut UnixStream) -> Result<(NodeReport, Duration)> {
         burn_threads: None,
         open_vswitch: None,
         counts_hardware: true,
+        disk: None,
         deadline: TimeSpan::from_millis(60_000),
     };
     ask(channel, &Request::Prepare(part))?;

@@ -16,6 +16,7 @@ use crate::cores::{CoreReading, MachineReading};
 use crate::cpu_shares;
 use crate::datagrams::bytes_on_wire;
 use crate::diagnose::limits::Signs;
+use crate::disk;
 use crate::hops;
 use crate::latency::{Latency, LatencyReading, PERCENTILES, Wanted};
 use crate::layers::{self, CounterTotals};
@@ -340,11 +341,11 @@ fn transactions(trials: &CellTrials, baseline: Option<&CellTrials>) -> Transacti
 }
 
 /// CPU time per unit of work: the host's, QEMU's or the guest's, in parts of a second.
-fn per_unit(at: usize, parts: f64) -> impl Fn(&TrialReadings) -> Reading {
+pub(crate) fn per_unit(at: usize, parts: f64) -> impl Fn(&TrialReadings) -> Reading {
     move |readings| readings.cpu_seconds_per_unit[at].clone().map(|seconds| seconds * parts)
 }
 
-fn latency(trials: &CellTrials, baseline: Option<&CellTrials>) -> LatencyAnalysis {
+pub(crate) fn latency(trials: &CellTrials, baseline: Option<&CellTrials>) -> LatencyAnalysis {
     let read = |from: fn(&LatencyReading) -> f64| {
         move |r: &TrialReadings| -> Reading { Ok(from(r.latency.as_ref().map_err(Clone::clone)?)) }
     };
@@ -433,11 +434,15 @@ pub fn analyse_cell(
         sender_bits_per_second: trials.metric(|r| &r.sender_bits_per_second),
         datagrams: kind.is_of_datagrams().then(|| datagrams(cell, trials)),
         rate_search: (kind == WorkloadKind::RateSearch).then(|| rate_search(cell, trials)),
+        disk: (kind == WorkloadKind::Disk).then(|| disk::gather(trials, baseline)),
         transactions: matches!(kind, WorkloadKind::RequestResponse | WorkloadKind::ConnectRate)
             .then(|| transactions(trials, baseline)),
         between: cell.testbed.server.as_ref().map(|_| between::gather(trials)),
-        tcp: (kind != WorkloadKind::UdpStream && kind != WorkloadKind::PacketRate)
-            .then(|| between::gather_tcp(trials)),
+        tcp: (!matches!(
+            kind,
+            WorkloadKind::UdpStream | WorkloadKind::PacketRate | WorkloadKind::Disk
+        ))
+        .then(|| between::gather_tcp(trials)),
         percent_of_baseline: beside_baseline(trials, baseline, headline, percent, summarise_ratios),
         host: trials.machine(|r| &r.host),
         guest: has_guest.then(|| trials.machine(|r| &r.guest)),

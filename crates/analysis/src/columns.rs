@@ -1,6 +1,7 @@
 //! Every metric that a trial can give, in one list: its name for programs, its unit, what it means,
 //! and where it is read. Tables of trials, of cells and of runs over time are made from it.
 
+mod disk;
 mod machines;
 mod packets;
 mod per_packet;
@@ -240,14 +241,17 @@ const OWN: &[Column] = &[
     column("transactions_per_second", "transactions/s", "responses received", |c| {
         Some(&c.transactions.as_ref()?.per_second)
     }),
-    column("latency_p50_us", US, "median of a trial's transactions", |c| percentile(c, "p50")),
+    column(
+        "latency_p50_us",
+        US,
+        "median of a trial's transactions, or operations of a disk",
+        |c| percentile(c, "p50"),
+    ),
     column("latency_p90_us", US, "90 % took no longer", |c| percentile(c, "p90")),
     column("latency_p99_us", US, "99 % took no longer", |c| percentile(c, "p99")),
     column("latency_p99_9_us", US, "99.9 % took no longer", |c| percentile(c, "p99.9")),
     column("latency_p99_99_us", US, "99.99 % took no longer", |c| percentile(c, "p99.99")),
-    column("latency_mean_us", US, "mean of a trial's transactions", |c| {
-        latency(c, |l| Some(&l.mean_us))
-    }),
+    column("latency_mean_us", US, "mean of them", |c| latency(c, |l| Some(&l.mean_us))),
     column("latency_max_us", US, "the longest of a trial", |c| latency(c, |l| Some(&l.max_us))),
     column("added_p50_us", US, "p50 less the baseline's of the same block", |c| added(c, "p50")),
     column("added_p99_us", US, "p99 less the baseline's of the same block", |c| added(c, "p99")),
@@ -377,7 +381,8 @@ const OWN: &[Column] = &[
 ];
 
 static ALL: LazyLock<Vec<Column>> = LazyLock::new(|| {
-    [OWN, packets::COLUMNS, per_packet::COLUMNS, machines::columns().as_slice()].concat()
+    [OWN, disk::COLUMNS, packets::COLUMNS, per_packet::COLUMNS, machines::columns().as_slice()]
+        .concat()
 });
 
 /// Every metric, in the order of tables.
@@ -431,15 +436,15 @@ fn search(cell: &CellAnalysis, read: fn(&RateSearch) -> Option<&Metric>) -> Opti
 }
 
 fn latency(cell: &CellAnalysis, read: fn(&LatencyAnalysis) -> Option<&Metric>) -> Option<&Metric> {
-    cell.transactions.as_ref().and_then(|transactions| read(&transactions.latency))
+    cell.latency().and_then(read)
 }
 
 fn percentile<'a>(cell: &'a CellAnalysis, name: &str) -> Option<&'a Metric> {
-    Some(&cell.transactions.as_ref()?.latency.percentile(name)?.us)
+    Some(&cell.latency()?.percentile(name)?.us)
 }
 
 fn added<'a>(cell: &'a CellAnalysis, name: &str) -> Option<&'a Metric> {
-    Some(&cell.transactions.as_ref()?.latency.percentile(name)?.added_us)
+    Some(&cell.latency()?.percentile(name)?.added_us)
 }
 
 #[cfg(test)]

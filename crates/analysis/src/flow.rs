@@ -73,7 +73,7 @@ impl<'a> View<'a> {
 pub(crate) struct Flow<'a> {
     /// Which way payload, or requests, go.
     pub(crate) direction: Direction,
-    /// Who sends, or asks.
+    /// Who sends, or asks; who reads and writes a disk, which has no other end.
     pub(crate) sender: View<'a>,
     /// Who receives, or answers.
     pub(crate) receiver: View<'a>,
@@ -91,7 +91,7 @@ impl<'a> Flow<'a> {
             numbered.map(move |(number, leg)| (party, number, leg.role))
         });
         let (senders, rest): (Vec<_>, Vec<Placed<'_>>) =
-            legs.partition(|(_, _, role)| matches!(role, Role::Sender { .. }));
+            legs.partition(|(_, _, role)| matches!(role, Role::Sender { .. } | Role::Disk));
         let mut receivers: Vec<Placed<'_>> = rest;
         receivers.retain(|(_, _, role)| matches!(role, Role::Receiver { .. }));
         let mut flows = Vec::new();
@@ -166,11 +166,16 @@ fn is_peer(party: &Party) -> bool {
 impl View<'_> {
     /// How fast the load moved at that end.
     pub(crate) fn rate(&self, unit: Unit) -> Reading {
-        let window = self.window()?;
         let (counter, factor) = unit.counter();
+        Ok(self.count_rate(counter)? * factor)
+    }
+
+    /// How much of a counter a second.
+    pub(crate) fn count_rate(&self, counter: impl Fn(&LoadCounters) -> Option<u64>) -> Reading {
+        let window = self.window()?;
         let count =
-            window.increase("load", |sample| sample.load_of_leg(self.leg).and_then(counter))?;
-        Ok(count as f64 * factor / window.seconds)
+            window.increase("load", |sample| sample.load_of_leg(self.leg).and_then(&counter))?;
+        Ok(count as f64 / window.seconds)
     }
 
     /// How the load moved at that end.

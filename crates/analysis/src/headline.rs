@@ -32,7 +32,7 @@ pub fn between_machines(cells: &[CellAnalysis], cut_short: Vec<String>) -> Vec<S
         let lost = cell.datagrams.as_ref().and_then(|datagrams| datagrams.lost_percent.mean());
         let lost = lost.map_or_else(String::new, |lost| format!(", {} were lost", percent(lost)));
         let latency = |name| {
-            let us = cell.transactions.as_ref()?.latency.percentile(name)?.us.mean()?;
+            let us = cell.latency()?.percentile(name)?.us.mean()?;
             Some(format!(", {name} {} µs", three_digits(us)))
         };
         let latency: String = ["p50", "p99"].into_iter().filter_map(latency).collect();

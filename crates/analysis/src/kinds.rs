@@ -1,6 +1,7 @@
 //! What has to hold of every kind of load.
 
 use vioperf_model::record::TrialRecord;
+use vioperf_model::sample::DiskCounters;
 use vioperf_model::wire::Role;
 use vioperf_model::workload::WorkloadKind;
 
@@ -206,6 +207,7 @@ fn nothing_that_arrives_is_said_and_divides_nothing() {
             party.report.load = None;
             for load in party.report.samples.iter_mut().filter_map(|sample| sample.load.as_mut()) {
                 load.transactions = load.transactions.map(|_| 0);
+                load.disk = load.disk.map(|_| DiskCounters::default());
                 if !sends {
                     (load.bytes, load.datagrams) = (0, load.datagrams.map(|_| 0));
                 }

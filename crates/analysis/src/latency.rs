@@ -69,6 +69,13 @@ pub struct Latency {
 }
 
 impl Latency {
+    /// What a histogram holds.
+    pub fn of_histogram(histogram: &LatencyHistogram) -> Self {
+        let mut latency = Self::default();
+        latency.add(histogram);
+        latency
+    }
+
     /// As the one who asked saw it.
     ///
     /// # Errors
@@ -78,8 +85,7 @@ impl Latency {
             .iter()
             .find_map(|flow| flow.sender.outcome()?.latency.as_ref())
             .ok_or("the sender measured no latency")?;
-        let mut latency = Self::default();
-        latency.add(histogram);
+        let latency = Self::of_histogram(histogram);
         if latency.transactions == 0 {
             return Err("no transaction was ended".into());
         }

@@ -112,7 +112,7 @@ fn framing(flow: &Flow<'_>, segmentation: bool, payload_bytes: u64) -> Framing {
     let is_ipv6 = roles.into_iter().any(|leg| match leg.role {
         Role::Receiver { bind } => bind.is_ipv6(),
         Role::Sender { peer } => peer.is_ipv6(),
-        Role::Observer => false,
+        Role::Disk | Role::Observer => false,
     });
     let facts = flow.sender.party.and_then(|party| party.interface.as_ref());
     Framing::of(segmentation, payload_bytes, is_ipv6, facts.map_or(0, |facts| facts.mtu))

@@ -13,6 +13,7 @@ mod cores;
 mod cpu_shares;
 mod datagrams;
 mod diagnose;
+mod disk;
 mod flow;
 mod headline;
 mod hops;

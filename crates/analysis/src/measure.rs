@@ -37,6 +37,8 @@ pub enum Unit {
     Datagrams,
     /// Requests with their responses.
     Transactions,
+    /// Reads and writes of a disk.
+    Operations,
 }
 
 impl Unit {
@@ -44,7 +46,9 @@ impl Unit {
     pub fn scale(self, per_second: f64) -> (&'static str, f64) {
         match self {
             Self::Bits => wording::rate_unit(per_second),
-            Self::Datagrams | Self::Transactions => wording::count_rate_unit(per_second),
+            Self::Datagrams | Self::Transactions | Self::Operations => {
+                wording::count_rate_unit(per_second)
+            }
         }
     }
 
@@ -60,6 +64,7 @@ impl Unit {
             Self::Bits => return self.short(per_second),
             Self::Datagrams => "datagrams/s",
             Self::Transactions => "transactions/s",
+            Self::Operations => "operations/s",
         };
         let (unit, factor) = self.scale(per_second);
         let prefix = unit.trim_end_matches("/s");
@@ -71,7 +76,7 @@ impl Unit {
     pub(crate) fn grain(self) -> f64 {
         match self {
             Self::Bits => 1_448.0 * 8.0,
-            Self::Datagrams | Self::Transactions => 1.0,
+            Self::Datagrams | Self::Transactions | Self::Operations => 1.0,
         }
     }
 
@@ -81,7 +86,14 @@ impl Unit {
             Self::Bits => (|load| Some(load.bytes), 8.0),
             Self::Datagrams => (|load| load.datagrams, 1.0),
             Self::Transactions => (|load| load.transactions, 1.0),
+            Self::Operations => (|load| load.disk.map(|disk| disk.operations()), 1.0),
         }
+    }
+
+    /// Whether each of it takes a time that is measured: from a request to its response, from when an
+    /// operation was begun to when it has ended.
+    pub fn is_timed(self) -> bool {
+        matches!(self, Self::Transactions | Self::Operations)
     }
 }
 
@@ -134,6 +146,7 @@ impl Measure {
             WorkloadKind::RequestResponse => &REQUEST_RESPONSE,
             WorkloadKind::ConnectRate => &CONNECT_RATE,
             WorkloadKind::RateSearch => &RATE_SEARCH,
+            WorkloadKind::Disk => &DISK,
         }
     }
 }
@@ -235,5 +248,21 @@ static CONNECT_RATE: Measure = Measure {
     title: "connections",
     noun: "rate of connections",
     kept: "connection rate",
+    ..TRANSACTIONS
+};
+
+static DISK: Measure = Measure {
+    metric: "disk.operations_per_second",
+    unit: Unit::Operations,
+    title: "operations",
+    noun: "rate of operations",
+    kept: "rate of disk operations",
+    read: |cell| Some(&cell.disk.as_ref()?.operations_per_second),
+    demand_per: "operation",
+    demand: |cell| {
+        let demand = &cell.disk.as_ref()?.service_demand;
+        Some([&demand.host_us, &demand.qemu_us, &demand.guest_us])
+    },
+    may_retransmit: false,
     ..TRANSACTIONS
 };

@@ -82,7 +82,7 @@ fn ranked(plan: &Plan, path: &Path<'_>, group: &[&CellAnalysis]) -> Ranked {
 }
 
 fn workload(cell: &CellAnalysis) -> RankedWorkload {
-    let added = |name| cell.transactions.as_ref()?.latency.percentile(name)?.added_us.summary;
+    let added = |name| cell.latency()?.percentile(name)?.added_us.summary;
     RankedWorkload {
         cell: cell.id.clone(),
         streams: cell.streams,

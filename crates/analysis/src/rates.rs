@@ -9,6 +9,7 @@ use vioperf_model::workload::{Direction, Workload, WorkloadKind};
 use crate::between::{BetweenReading, TcpReading};
 use crate::cores::MachineReading;
 use crate::datagrams::{DatagramReading, percent_of_wire_rate};
+use crate::disk::DiskReading;
 use crate::flow::{Flow, View};
 use crate::hops::{self, FlowHops};
 use crate::impossible_times;
@@ -67,6 +68,8 @@ pub struct TrialReadings {
     pub cpu_seconds_per_unit: [Reading; 3],
     /// What became of datagrams.
     pub datagrams: DatagramReading,
+    /// What a disk did.
+    pub disk: DiskReading,
     /// What a rate search proved of each goal, by ascending loss.
     pub search: Result<Vec<rate_search::Proved>, Absent>,
     /// The highest rate that a search tried, in datagrams a second.
@@ -181,7 +184,7 @@ impl TrialReadings {
         let qemu = QemuReading::of(host.window(), QEMU);
         // What a request weighs says nothing about the cost of a transaction.
         let demand = |busy: &Reading| match measure.unit {
-            Unit::Transactions => Err("the load is one of transactions".into()),
+            Unit::Transactions | Unit::Operations => Err("the load is one of transactions".into()),
             _ => us_per_kib(busy, &receiver_rate),
         };
         let per_unit = |busy: &Reading| seconds_per_unit(busy, &moved);
@@ -199,6 +202,7 @@ impl TrialReadings {
                 per_unit(&guest_cores.busy_percent_of_core),
             ],
             datagrams: DatagramReading::of(trial, workload, first),
+            disk: DiskReading::of(&flows),
             search,
             search_max_rate: trial
                 .search

@@ -6,6 +6,7 @@
 mod costs;
 mod counters;
 mod courses;
+mod disk;
 mod findings;
 mod hops;
 mod ledger;
@@ -33,6 +34,7 @@ pub use counters::{
     SocketLayers,
 };
 pub use courses::{CourseOf, TimeCourse};
+pub use disk::{Disk, OperationTimes};
 pub use findings::{Finding, Picture, PictureOrder, Severity, VoidTrial};
 pub use hops::{Hop, HopPlace, PathHops};
 pub use ledger::{Ledger, LedgerTrials, Loss, LossPlace};
@@ -215,6 +217,9 @@ pub struct CellAnalysis {
     /// Transactions; absent for a load that has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub transactions: Option<Transactions>,
+    /// Reads and writes of a disk; absent for a load of another kind.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub disk: Option<Disk>,
     /// Both ends of a path between two machines; absent in a lab.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub between: Option<BetweenMachines>,
@@ -281,6 +286,12 @@ impl CellAnalysis {
     /// The metric that it is ranked by.
     pub fn headline(&self) -> &Metric {
         (self.measure().read)(self).unwrap_or(&self.receiver_bits_per_second)
+    }
+
+    /// How long its transactions, or the operations of its disk, took; absent for a load that has neither.
+    pub fn latency(&self) -> Option<&LatencyAnalysis> {
+        let of_disk = self.disk.as_ref().map(|disk| &disk.latency);
+        self.transactions.as_ref().map(|transactions| &transactions.latency).or(of_disk)
     }
 }
 

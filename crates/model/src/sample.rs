@@ -3,6 +3,7 @@
 //! A group of counters that cannot be read is absent (`None`) in every sample, and
 //! [`NodeReport::absent`] tells the reason once.
 
+mod disk;
 mod frequencies;
 mod layers;
 mod packet_filter;
@@ -13,6 +14,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use disk::{DiskCounters, DiskEngine, DiskOutcome};
 pub use frequencies::{CoreFrequencyNow, CoreThrottles};
 pub use layers::{
     AccessListCounters, ConntrackCounters, HardwareCounters, InterruptLine, Interrupts,
@@ -71,9 +73,10 @@ impl Sample {
 /// What a load has moved since it was started.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LoadCounters {
-    /// Payload bytes that the kernel took from the application (sender) or gave it (receiver).
+    /// Payload bytes that the kernel took from the application (sender) or gave it (receiver); of a disk
+    /// both together.
     pub bytes: u64,
-    /// Calls that moved them.
+    /// Calls that moved them; of a disk operations.
     pub calls: u64,
     /// Datagrams moved, where the load is one of datagrams.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -81,6 +84,9 @@ pub struct LoadCounters {
     /// Transactions ended: a response received (sender), a request answered (receiver).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transactions: Option<u64>,
+    /// Operations ended, where the load is one of a disk.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disk: Option<DiskCounters>,
 }
 
 /// Time one core spent in each state, in clock ticks: a `cpuN` line of `/proc/stat`.
@@ -223,7 +229,8 @@ pub struct LoadOutcome {
     /// Datagrams that came to a receiver but are not of its load, or damaged: thrown away.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub foreign_datagrams: Option<u64>,
-    /// Latency of transactions, as their sender saw it, of those that began after the warm-up.
+    /// Latency of transactions, as their sender saw it, or of a disk's operations; of those that began
+    /// after the warm-up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency: Option<LatencyHistogram>,
     /// Datagrams of requests and responses over UDP, from the first to the last.
@@ -242,6 +249,9 @@ pub struct LoadOutcome {
     /// What became of payload that was sent with `MSG_ZEROCOPY`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub zerocopy: Option<ZerocopyOutcome>,
+    /// How a disk was read and written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disk: Option<Box<DiskOutcome>>,
     /// One entry a thread of the load.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub threads: Vec<LoadThread>,

@@ -22,7 +22,7 @@ use crate::workload::Workload;
 pub use forwarding::{ForwardingConfig, ForwardingFacts, ForwardingWay, Route};
 
 /// Raised when messages change so that an older side could not follow.
-pub const PROTOCOL_VERSION: u32 = 3;
+pub const PROTOCOL_VERSION: u32 = 4;
 
 /// The longest frame either side accepts.
 pub const MAX_FRAME_BYTES: usize = 16 << 20;
@@ -274,6 +274,9 @@ pub struct Prepare {
     /// enough. Told with the first load only.
     #[serde(default)]
     pub counts_hardware: bool,
+    /// The file or block device that a [`Role::Disk`] reads and writes: what is on it is lost.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disk: Option<PathBuf>,
     /// The load ends by itself after this time, so that a lost conductor leaves no traffic.
     pub deadline: TimeSpan,
 }
@@ -309,6 +312,8 @@ pub enum Role {
         /// Address to listen on.
         bind: IpAddr,
     },
+    /// Reads and writes a disk of its own machine ([`Prepare::disk`]); there is no other end.
+    Disk,
     /// Samples only.
     Observer,
 }
@@ -461,6 +466,7 @@ mod tests {
                 burn_threads: Some(2),
                 open_vswitch: Some("/run/db.sock".into()),
                 counts_hardware: true,
+                disk: Some("/dev/vda".into()),
                 deadline: TimeSpan::from_millis(1000),
             };
             let requests = [

@@ -1,6 +1,7 @@
 //! What is put on the path: the workload of a trial.
 
 mod choices;
+mod disk;
 mod limits;
 mod search;
 
@@ -8,9 +9,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::levels::Levels;
-use crate::units::{BitRate, ByteSize, TimeSpan};
+use crate::units::{BitRate, ByteSize, Ratio, TimeSpan};
 
 pub use choices::{Background, Direction, ReceiveWay, Receivers, SendWay, Transport};
+pub use disk::SECTOR_BYTES;
 pub use search::Search;
 
 /// The kinds of load. Each is one file in the node's `load/`.
@@ -29,17 +31,20 @@ pub enum WorkloadKind {
     ConnectRate,
     /// The highest rate of UDP datagrams that loses no more than a goal: many short loads in a trial.
     RateSearch,
+    /// Reads and writes of a disk, past the page cache: operations and how long each takes.
+    Disk,
 }
 
 impl WorkloadKind {
     /// Every kind.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::TcpStream,
         Self::UdpStream,
         Self::PacketRate,
         Self::RequestResponse,
         Self::ConnectRate,
         Self::RateSearch,
+        Self::Disk,
     ];
 
     /// The name users write.
@@ -51,6 +56,7 @@ impl WorkloadKind {
             Self::RequestResponse => "request-response",
             Self::ConnectRate => "connect-rate",
             Self::RateSearch => "rate-search",
+            Self::Disk => "disk",
         }
     }
 
@@ -79,10 +85,11 @@ pub struct Workload {
     /// How long the load runs before measuring begins.
     #[serde(default = "default_warmup")]
     pub warmup: TimeSpan,
-    /// Parallel connections, or flows of datagrams, each from a source port of its own; 1 to 256.
+    /// Parallel connections, or flows of datagrams, each from a source port of its own; 1 to 256. Of `disk` workers,
+    /// each a thread with a place of its own in the file; 1 to 64.
     #[serde(default = "default_streams")]
     pub streams: u16,
-    /// Which way the payload goes.
+    /// Which way the payload goes; without meaning for `disk`.
     #[serde(default = "default_direction")]
     pub direction: Direction,
     /// Bytes handed to the kernel by one `send` call, and asked for by one `recv`.
@@ -191,7 +198,8 @@ pub struct Workload {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-absent" = "none"))]
     pub pacing: Option<BitRate>,
-    /// Messages or datagrams that go out back to back whenever a load with a rate is due.
+    /// Messages or datagrams that go out back to back whenever a load with a rate is due; of `disk` operations
+    /// between two pauses (`delay`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-absent" = "1"))]
     pub burst: Option<u16>,
@@ -219,6 +227,35 @@ pub struct Workload {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-absent" = "none"))]
     pub busy_poll: Option<TimeSpan>,
+    /// Bytes that one operation reads or writes, in whole sectors of 512 bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-absent" = "4 KiB"))]
+    pub block_size: Option<ByteSize>,
+    /// The part of the operations that read; the others write. Drawn anew for each.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-absent" = "100 %"))]
+    pub read_share: Option<Ratio>,
+    /// The part of the operations that go to a random place; the others go on where the last one ended. Reads and
+    /// writes share that one place, as in IOmeter; fio keeps one for each.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-absent" = "0 %"))]
+    pub random_share: Option<Ratio>,
+    /// Operations that each worker keeps under way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-absent" = "1"))]
+    pub queue_depth: Option<u16>,
+    /// Every operation begins at a multiple of so many bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-absent" = "the block size"))]
+    pub alignment: Option<ByteSize>,
+    /// How long a worker pauses when the last operation of a burst has ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-absent" = "none"))]
+    pub delay: Option<TimeSpan>,
+    /// How much of the disk, from its beginning, is read and written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-absent" = "256 MiB"))]
+    pub file_size: Option<ByteSize>,
     /// What is searched, and how well.
     #[serde(default, skip_serializing_if = "Search::is_default")]
     #[schemars(extend("x-absent" = "as its keys say"))]
@@ -324,6 +361,13 @@ impl Workload {
             background_direction: None,
             background_rate: None,
             busy_poll: None,
+            block_size: None,
+            read_share: None,
+            random_share: None,
+            queue_depth: None,
+            alignment: None,
+            delay: None,
+            file_size: None,
             search: Search::default(),
         }
     }
@@ -368,9 +412,9 @@ impl Workload {
     }
 
     /// Every key that is not for all kinds, whether it is set, and the kinds it is for.
-    fn optional_keys(&self) -> [(&'static str, bool, &'static [WorkloadKind]); 28] {
+    fn optional_keys(&self) -> [(&'static str, bool, &'static [WorkloadKind]); 39] {
         use WorkloadKind::{
-            ConnectRate, PacketRate, RateSearch, RequestResponse, TcpStream, UdpStream,
+            ConnectRate, Disk, PacketRate, RateSearch, RequestResponse, TcpStream, UdpStream,
         };
         const STREAMS: &[WorkloadKind] = &[TcpStream];
         const DATAGRAMS: &[WorkloadKind] = &[UdpStream, PacketRate, RateSearch];
@@ -382,7 +426,11 @@ impl Workload {
         const SEARCHES: &[WorkloadKind] = &[RateSearch];
         const ASKED: &[WorkloadKind] = &[RequestResponse];
         const PACED: &[WorkloadKind] = &[TcpStream, UdpStream];
-        const IN_BURSTS: &[WorkloadKind] = &[TcpStream, UdpStream, PacketRate, RateSearch];
+        const IN_BURSTS: &[WorkloadKind] = &[TcpStream, UdpStream, PacketRate, RateSearch, Disk];
+        const DISKS: &[WorkloadKind] = &[Disk];
+        const NETWORK: &[WorkloadKind] =
+            &[TcpStream, UdpStream, PacketRate, RequestResponse, ConnectRate, RateSearch];
+        const BESIDE: &[WorkloadKind] = &[RequestResponse, ConnectRate, Disk];
         [
             ("workload.rate", self.rate.is_some(), PACED),
             ("workload.payload", self.payload.is_some(), DATAGRAMS),
@@ -406,11 +454,22 @@ impl Workload {
             ("workload.nodelay", self.nodelay.is_some(), OVER_TCP),
             ("workload.pacing", self.pacing.is_some(), STREAMS),
             ("workload.burst", self.burst.is_some(), IN_BURSTS),
-            ("workload.background", self.background.is_some(), REQUESTS),
-            ("workload.background_streams", self.background_streams.is_some(), REQUESTS),
-            ("workload.background_direction", self.background_direction.is_some(), REQUESTS),
-            ("workload.background_rate", self.background_rate.is_some(), REQUESTS),
+            ("workload.background", self.background.is_some(), BESIDE),
+            ("workload.background_streams", self.background_streams.is_some(), BESIDE),
+            ("workload.background_direction", self.background_direction.is_some(), BESIDE),
+            ("workload.background_rate", self.background_rate.is_some(), BESIDE),
             ("workload.message_size", self.message_size.is_some(), STREAMS),
+            ("workload.socket_buffer", self.socket_buffer.is_some(), NETWORK),
+            ("workload.receiver_cpus", !self.receiver_cpus.is_empty(), NETWORK),
+            ("workload.dscp", self.dscp.is_some(), NETWORK),
+            ("workload.busy_poll", self.busy_poll.is_some(), NETWORK),
+            ("workload.block_size", self.block_size.is_some(), DISKS),
+            ("workload.read_share", self.read_share.is_some(), DISKS),
+            ("workload.random_share", self.random_share.is_some(), DISKS),
+            ("workload.queue_depth", self.queue_depth.is_some(), DISKS),
+            ("workload.alignment", self.alignment.is_some(), DISKS),
+            ("workload.delay", self.delay.is_some(), DISKS),
+            ("workload.file_size", self.file_size.is_some(), DISKS),
             ("workload.search", !self.search.is_default(), SEARCHES),
         ]
     }

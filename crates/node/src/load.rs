@@ -4,6 +4,7 @@ mod connect_rate;
 mod connections;
 mod control;
 mod datagram;
+mod disk;
 mod histogram;
 mod packet_rate;
 mod request_response;
@@ -16,13 +17,14 @@ mod udp_stream;
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use vioperf_model::sample::LoadOutcome;
 use vioperf_model::units::ByteSize;
-use vioperf_model::wire::{Role, Spread};
-use vioperf_model::workload::{Workload, WorkloadKind};
+use vioperf_model::wire::{Prepare, Role};
+use vioperf_model::workload::WorkloadKind;
 
 pub(crate) use control::LoadControl;
 #[cfg(any(test, feature = "fuzzing"))]
@@ -47,12 +49,19 @@ pub(crate) trait Load {
 }
 
 /// Makes the load ready that a workload asks for.
-pub(crate) fn prepare(
-    role: &Role,
-    workload: &Workload,
-    spread: &Spread,
-) -> Result<Box<dyn Load>, LoadError> {
+pub(crate) fn prepare(part: &Prepare) -> Result<Box<dyn Load>, LoadError> {
+    let Prepare { role, workload, spread, .. } = part;
+    if (*role == Role::Disk) != (workload.kind == WorkloadKind::Disk) {
+        return Err(LoadError::Parameter {
+            what: "role",
+            value: format!("{role:?}").to_lowercase(),
+            advice: format!("a disk has one end, and {} is another load", workload.kind.name()),
+        });
+    }
     match workload.kind {
+        WorkloadKind::Disk => {
+            Ok(Box::new(disk::Disk::prepare(role, workload, part.disk.as_deref())?))
+        }
         WorkloadKind::TcpStream => {
             Ok(Box::new(tcp_stream::TcpStreams::prepare(role, workload, spread.greets)?))
         }
@@ -116,6 +125,8 @@ pub(crate) enum LoadError {
          least {}", .asked.as_bytes()
     )]
     SocketBuffer { option: &'static str, asked: ByteSize, given: ByteSize, sysctl: &'static str },
+    #[error("disk {}: {why}", path.display())]
+    Disk { path: PathBuf, why: String },
     #[error("cannot {step}: {source}{}", limit_hint(source))]
     System { step: &'static str, source: io::Error },
 }

@@ -73,10 +73,8 @@ impl Prepared {
     pub(crate) fn add(&mut self, part: &Prepare) -> Result<(), TrialError> {
         match part.role {
             Role::Observer => {}
-            Role::Sender { .. } | Role::Receiver { .. } if self.loads.len() < MAX_LEGS => {
-                self.loads.push(prepare(&part.role, &part.workload, &part.spread)?);
-            }
-            Role::Sender { .. } | Role::Receiver { .. } => return Err(TrialError::TooManyLegs),
+            _ if self.loads.len() < MAX_LEGS => self.loads.push(prepare(part)?),
+            _ => return Err(TrialError::TooManyLegs),
         }
         Ok(())
     }

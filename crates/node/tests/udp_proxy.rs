@@ -155,6 +155,7 @@ fn part(role: Role) -> Prepare {
         burn_threads: None,
         open_vswitch: None,
         counts_hardware: false,
+        disk: None,
         deadline: TimeSpan::from_millis(30_000),
     }
 }

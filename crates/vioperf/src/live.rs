@@ -135,7 +135,7 @@ impl Moved {
 type Wanted = fn(&Leg) -> bool;
 
 fn is_sender(leg: &Leg) -> bool {
-    leg.purpose == Purpose::Measured && matches!(leg.role, Role::Sender { .. })
+    leg.purpose == Purpose::Measured && matches!(leg.role, Role::Sender { .. } | Role::Disk)
 }
 
 fn is_receiver(leg: &Leg) -> bool {

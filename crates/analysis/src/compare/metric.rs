@@ -33,6 +33,7 @@ impl MetricUnit {
             Self::Rate(Unit::Bits) => "bit/s",
             Self::Rate(Unit::Datagrams) => "datagrams/s",
             Self::Rate(Unit::Transactions) => "transactions/s",
+            Self::Rate(Unit::Operations) => "operations/s",
             Self::Plain(unit) => unit,
         }
     }
@@ -79,6 +80,13 @@ impl ComparedMetric {
         if cell.is_baseline && OF_GUESTS.contains(&self.column) {
             return None;
         }
+        // Latency is one column for transactions and for a disk's operations.
+        let is_of_another_load = (self.name.starts_with("transactions.")
+            && cell.transactions.is_none())
+            || (self.name.starts_with("disk.") && cell.disk.is_none());
+        if is_of_another_load {
+            return None;
+        }
         columns::named(self.column).and_then(|column| column.read(cell))
     }
 
@@ -118,8 +126,11 @@ const fn difference(
 
 macro_rules! percentile {
     ($name:literal, $column:literal) => {
+        percentile!("transactions", $name, $column)
+    };
+    ($of:literal, $name:literal, $column:literal) => {
         ratio(
-            concat!("transactions.latency.", $name),
+            concat!($of, ".latency.", $name),
             $column,
             concat!("latency ", $name),
             Plain("µs"),
@@ -181,6 +192,19 @@ pub static METRICS: &[ComparedMetric] = &[
         Rate(Unit::Transactions),
         Higher,
     ),
+    ratio(
+        "disk.operations_per_second",
+        "disk_operations_per_second",
+        "disk operations",
+        Rate(Unit::Operations),
+        Higher,
+    ),
+    ratio("disk.latency.mean_us", "latency_mean_us", "mean response", Plain("µs"), Lower),
+    percentile!("disk", "p50", "latency_p50_us"),
+    percentile!("disk", "p90", "latency_p90_us"),
+    percentile!("disk", "p99", "latency_p99_us"),
+    percentile!("disk", "p99.9", "latency_p99_9_us"),
+    percentile!("disk", "p99.99", "latency_p99_99_us"),
     difference("transactions.timeouts", "timeouts", "timeouts", "in a trial", 1.0),
     ratio("transactions.latency.mean_us", "latency_mean_us", "mean latency", Plain("µs"), Lower),
     percentile!("p50", "latency_p50_us"),
@@ -242,6 +266,27 @@ pub static METRICS: &[ComparedMetric] = &[
     ratio(
         "transactions.service_demand.guest_us",
         "guest_us_per_transaction",
+        "guest CPU",
+        Plain("µs each"),
+        Lower,
+    ),
+    ratio(
+        "disk.service_demand.host_us",
+        "host_us_per_operation",
+        "host CPU",
+        Plain("µs each"),
+        Lower,
+    ),
+    ratio(
+        "disk.service_demand.qemu_us",
+        "qemu_us_per_operation",
+        "QEMU's CPU",
+        Plain("µs each"),
+        Lower,
+    ),
+    ratio(
+        "disk.service_demand.guest_us",
+        "guest_us_per_operation",
         "guest CPU",
         Plain("µs each"),
         Lower,
@@ -396,7 +441,7 @@ mod tests {
                 let json = serde_json::to_value(cell).unwrap();
                 for metric in METRICS {
                     let Some(read) = metric.read(cell) else { continue };
-                    if metric.name.starts_with("transactions.latency.p") {
+                    if metric.name.contains(".latency.p") {
                         continue;
                     }
                     let pointer = format!("/{}", metric.name.replace('.', "/"));
@@ -406,6 +451,6 @@ mod tests {
                 }
             }
         }
-        assert!(found.len() > METRICS.len() - 10, "{found:?}");
+        assert!(found.len() > METRICS.len() - 15, "{found:?}");
     }
 }

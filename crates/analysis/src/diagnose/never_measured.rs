@@ -14,13 +14,13 @@ pub fn check(evidence: &Evidence<'_>) -> Vec<Finding> {
     let cells: Vec<(CellId, String)> = evidence
         .cells
         .iter()
-        .filter(|cell| cell.receiver_bits_per_second.summary.is_none())
+        .filter(|cell| cell.headline().summary.is_none())
         .map(|cell| {
             let void = usize::try_from(cell.trials.void).unwrap_or(usize::MAX);
             let why = match (cell.trials.completed, void) {
                 (0, 0) => "never tried".to_owned(),
                 (0, void) => format!("{} void", count(void, "trial")),
-                _ => cell.receiver_bits_per_second.reason().unwrap_or("no reason known").to_owned(),
+                _ => cell.headline().reason().unwrap_or("no reason known").to_owned(),
             };
             (cell.id.clone(), why)
         })

@@ -136,7 +136,7 @@ impl<'a> Counts<'a> {
         self.party.legs().any(|leg| match leg.role {
             Role::Receiver { bind } => bind.is_ipv6(),
             Role::Sender { peer } => peer.is_ipv6(),
-            Role::Observer => false,
+            Role::Disk | Role::Observer => false,
         })
     }
 

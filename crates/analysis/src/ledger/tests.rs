@@ -330,7 +330,7 @@ fn requests_beside_streams(background: Option<Background>) -> (TrialRecord, Work
                 let protocols = party.report.layers[1].protocols.as_mut().unwrap();
                 protocols.insert("UdpInDatagrams".into(), 900);
             }
-            Role::Observer => {}
+            Role::Disk | Role::Observer => {}
         }
         if background.is_some() && !matches!(role, Role::Observer) {
             party.further_legs.push(Leg { purpose: Purpose::Background, role });

@@ -116,7 +116,7 @@ pub struct Transactions {
     pub service_demand: TransactionDemand,
 }
 
-/// CPU time per transaction, as in [`ServiceDemand`].
+/// CPU time per transaction, or per operation of a disk, as in [`ServiceDemand`].
 #[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
 pub struct TransactionDemand {
     /// All busy time of all cores of the host.
@@ -127,7 +127,7 @@ pub struct TransactionDemand {
     pub guest_us: Metric,
 }
 
-/// Latency of transactions.
+/// Latency of transactions, or of a disk's operations.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
 pub struct LatencyAnalysis {
     /// p50 to p99.99, ascending.

@@ -2,7 +2,9 @@
 
 use vioperf_model::plan::{Cell, Plan};
 use vioperf_model::record::{Party, Probe, SearchRecord, TrialRecord};
-use vioperf_model::sample::{DatagramOutcome, LatencyHistogram, LoadOutcome};
+use vioperf_model::sample::{
+    DatagramOutcome, DiskCounters, DiskOutcome, LatencyHistogram, LoadOutcome,
+};
 use vioperf_model::scenario::Factors;
 use vioperf_model::section::SectionName;
 use vioperf_model::wire::Role;
@@ -41,6 +43,10 @@ impl Synthetic {
         });
         for trial in &mut trials {
             if let Some(cell) = run.plan.cell(&trial.cell) {
+                if kind == WorkloadKind::Disk {
+                    work_on_disk(cell, trial);
+                    continue;
+                }
                 count(cell, trial);
                 if kind == WorkloadKind::RateSearch {
                     trial.search = Some(search(units_per_second(cell)));
@@ -92,6 +98,40 @@ fn bits(cell: &Cell) -> f64 {
     }
 }
 
+/// The near end alone loads: its own disk. Three of four operations read.
+fn work_on_disk(cell: &Cell, trial: &mut TrialRecord) {
+    trial.parties.retain(|party| !party.place.is_far_end());
+    for party in trial.parties.iter_mut().filter(|party| party.role != Role::Observer) {
+        party.role = Role::Disk;
+        let mut operations = 0;
+        for load in party.report.samples.iter_mut().filter_map(|sample| sample.load.as_mut()) {
+            operations = load.bytes;
+            let (reads, writes) = (operations - operations / 4, operations / 4);
+            load.disk = Some(DiskCounters {
+                reads,
+                writes,
+                bytes_read: reads * 4096,
+                bytes_written: writes * 4096,
+            });
+        }
+        let per_second = units_per_second(cell);
+        let of = |operations| histogram(operations, per_second);
+        let (reads, writes) = (operations - operations / 4, operations / 4);
+        party.report.load = Some(LoadOutcome {
+            latency: Some(of(operations)),
+            disk: Some(Box::new(DiskOutcome {
+                direct: true,
+                reach_bytes: cell.workload.file_size_bytes(),
+                size_bytes: cell.workload.file_size_bytes(),
+                reads: of(reads),
+                writes: of(writes),
+                ..DiskOutcome::default()
+            })),
+            ..LoadOutcome::default()
+        });
+    }
+}
+
 /// Gives the load's counters what belongs to its kind.
 fn count(cell: &Cell, trial: &mut TrialRecord) {
     let udp = cell.workload.transport == Some(Transport::Udp);
@@ -99,7 +139,7 @@ fn count(cell: &Cell, trial: &mut TrialRecord) {
         let sends = match party.role {
             Role::Sender { .. } => true,
             Role::Receiver { .. } => false,
-            Role::Observer => continue,
+            Role::Disk | Role::Observer => continue,
         };
         let more = match (cell.workload.kind, sends) {
             (WorkloadKind::PacketRate, true) => PACKETS_SENT_FACTOR,

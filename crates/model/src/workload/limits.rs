@@ -56,6 +56,7 @@ impl Workload {
         self.check_sizes(&mut check);
         self.check_socket(&mut check);
         self.check_spread(&mut check);
+        self.check_disk(&mut check);
         if self.kind == WorkloadKind::RateSearch {
             self.search.check(self.duration, &mut check);
         }
@@ -107,7 +108,7 @@ impl Workload {
             || self.datagrams_per_second.is_some()
             || self.kind == WorkloadKind::RateSearch;
         check(
-            self.burst.is_some() && !paced,
+            self.burst.is_some() && !paced && self.kind != WorkloadKind::Disk,
             "workload.burst",
             "a burst is what goes out when a load with a rate is due: give workload.rate or \
              workload.datagrams_per_second too"

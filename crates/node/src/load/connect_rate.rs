@@ -105,7 +105,9 @@ impl ConnectRate {
                 serving::adopt(&listener)?;
                 (Some(port), Some(Arc::new(listener)))
             }
-            Role::Observer => return Err(refused("role", "observer", "it connects to nobody")),
+            Role::Observer | Role::Disk => {
+                return Err(refused("role", "observer", "it connects to nobody"));
+            }
         };
         let threads = Threads::of(role, workload)?;
         Ok(Self { control, plan, threads, port, stage: Stage::Ready { role: *role, listener } })

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use nix::sys::eventfd::{EfdFlags, EventFd};
-use vioperf_model::sample::{LoadCounters, LoadThread};
+use vioperf_model::sample::{DiskCounters, LoadCounters, LoadThread};
 
 use super::LoadError;
 
@@ -18,6 +18,10 @@ pub(crate) struct ThreadCounters {
     calls: AtomicU64,
     datagrams: AtomicU64,
     transactions: AtomicU64,
+    reads: AtomicU64,
+    writes: AtomicU64,
+    bytes_read: AtomicU64,
+    bytes_written: AtomicU64,
 }
 
 impl ThreadCounters {
@@ -32,6 +36,31 @@ impl ThreadCounters {
         self.count(bytes);
         let before = self.datagrams.load(Ordering::Relaxed);
         self.datagrams.store(before + datagrams, Ordering::Relaxed);
+    }
+
+    /// Counts an operation of a disk that ended. For the owning thread only.
+    pub(crate) fn count_operation(&self, writes: bool, bytes: u64) {
+        self.count(bytes);
+        let (operations, moved) = match writes {
+            true => (&self.writes, &self.bytes_written),
+            false => (&self.reads, &self.bytes_read),
+        };
+        operations.store(operations.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        moved.store(moved.load(Ordering::Relaxed) + bytes, Ordering::Relaxed);
+    }
+
+    /// What it has moved so far.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    fn operations(&self) -> DiskCounters {
+        DiskCounters {
+            reads: self.reads.load(Ordering::Relaxed),
+            writes: self.writes.load(Ordering::Relaxed),
+            bytes_read: self.bytes_read.load(Ordering::Relaxed),
+            bytes_written: self.bytes_written.load(Ordering::Relaxed),
+        }
     }
 
     pub(crate) fn transactions(&self) -> u64 {
@@ -51,6 +80,7 @@ pub(crate) struct LoadControl {
     counters: Vec<ThreadCounters>,
     counts_datagrams: bool,
     counts_transactions: bool,
+    counts_operations: bool,
     stopping: AtomicBool,
     abandoned: AtomicBool,
     arrived: AtomicUsize,
@@ -67,6 +97,7 @@ impl LoadControl {
             counters: std::iter::repeat_with(ThreadCounters::default).take(threads).collect(),
             counts_datagrams: false,
             counts_transactions: false,
+            counts_operations: false,
             stopping: AtomicBool::new(false),
             abandoned: AtomicBool::new(false),
             arrived: AtomicUsize::new(0),
@@ -89,6 +120,12 @@ impl LoadControl {
         self
     }
 
+    /// That the load is one of a disk's operations.
+    pub(crate) fn counting_operations(mut self) -> Self {
+        self.counts_operations = true;
+        self
+    }
+
     /// The counters of each thread.
     pub(crate) fn counters(&self) -> &[ThreadCounters] {
         &self.counters
@@ -99,6 +136,7 @@ impl LoadControl {
         let none = LoadCounters {
             datagrams: self.counts_datagrams.then_some(0),
             transactions: self.counts_transactions.then_some(0),
+            disk: self.counts_operations.then(DiskCounters::default),
             ..LoadCounters::default()
         };
         self.counters.iter().fold(none, |sum, thread| LoadCounters {
@@ -108,6 +146,15 @@ impl LoadControl {
             transactions: sum
                 .transactions
                 .map(|sum| sum + thread.transactions.load(Ordering::Relaxed)),
+            disk: sum.disk.map(|sum| {
+                let more = thread.operations();
+                DiskCounters {
+                    reads: sum.reads + more.reads,
+                    writes: sum.writes + more.writes,
+                    bytes_read: sum.bytes_read + more.bytes_read,
+                    bytes_written: sum.bytes_written + more.bytes_written,
+                }
+            }),
         })
     }
 

@@ -147,7 +147,9 @@ impl<T: Traffic> DatagramLoad<T> {
                 let (listening, port) = listen(&places, workload, shape, threads, &control)?;
                 (control, Some(port), Stage::ReadyToReceive(listening))
             }
-            Role::Observer => return Err(parameter("role", &"observer", "it moves no payload")),
+            Role::Observer | Role::Disk => {
+                return Err(parameter("role", &"observer", "it moves no payload"));
+            }
         };
         Ok(Self { control, traffic, threads, streams, port, stage })
     }

@@ -109,7 +109,7 @@ impl RequestResponse {
                 let (door, port) = greeting::open_door(bind, sockets)?;
                 (false, Some(port), greet_in_background(door, streams, &control)?)
             }
-            (Role::Observer, _) => {
+            (Role::Observer | Role::Disk, _) => {
                 let advice = "it asks and answers nothing".to_owned();
                 let value = "observer".to_owned();
                 return Err(LoadError::Parameter { what: "role", value, advice });

@@ -101,7 +101,9 @@ impl TcpStreams {
                 let accepting = Accepting::start(listener, streams, greets, &control)?;
                 (Way::In(way), Some(port), Stage::Accepting(accepting))
             }
-            Role::Observer => return Err(parameter("role", &"observer", "it moves no payload")),
+            Role::Observer | Role::Disk => {
+                return Err(parameter("role", &"observer", "it moves no payload"));
+            }
         };
         let may_gather = options.buffer().is_none_or(|size| size >= GATHER_IN_AT_LEAST);
         Ok(Self { control, threads, streams, message_bytes, may_gather, way, port, stage })

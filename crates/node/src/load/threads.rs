@@ -31,7 +31,7 @@ impl Threads {
     /// As the workload asks for them on this side; whether that can be is tried at once.
     pub(in crate::load) fn of(role: &Role, workload: &Workload) -> Result<Self, LoadError> {
         let (option, cores) = match role {
-            Role::Sender { .. } => ("sender_cpus", &workload.sender_cpus),
+            Role::Sender { .. } | Role::Disk => ("sender_cpus", &workload.sender_cpus),
             Role::Receiver { .. } | Role::Observer => ("receiver_cpus", &workload.receiver_cpus),
         };
         let cores: Vec<usize> = cores.as_slice().iter().copied().map(usize::from).collect();

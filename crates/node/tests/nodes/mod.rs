@@ -228,6 +228,7 @@ pub fn part(role: Role, workload: Workload) -> Prepare {
         burn_threads: None,
         open_vswitch: None,
         counts_hardware: false,
+        disk: None,
         deadline: TimeSpan::from_millis(30_000),
     }
 }

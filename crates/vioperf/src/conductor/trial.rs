@@ -339,6 +339,7 @@ fn part(
         burn_threads: None,
         open_vswitch: None,
         counts_hardware: false,
+        disk: None,
         deadline: time_span(planned + LOST_CONDUCTOR),
     }
 }

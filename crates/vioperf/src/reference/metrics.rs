@@ -66,13 +66,14 @@ const GROUPS: &[Group] = &[
     },
     Group {
         name: "Cost of work",
-        read: "derived: busy time (see above) by KiB, datagrams or transactions received in the same window",
+        read: "derived: busy time (see above) by KiB, datagrams or transactions received, or operations of a disk, in the same window",
         side: "host, QEMU, guest",
         wrong: "Whatever else was busy on the machine is in it: see `unexplained_host_busy_percent_of_core`. Under software emulation the guest's work is work of QEMU's.",
         has: |name| {
             name.ends_with("_us_per_kib")
                 || name.ends_with("_ns_per_datagram")
                 || name.ends_with("_us_per_transaction")
+                || name.ends_with("_us_per_operation")
         },
     },
     Group {
@@ -116,8 +117,15 @@ const GROUPS: &[Group] = &[
         has: |name| name.starts_with("search_"),
     },
     Group {
+        name: "Operations of a disk",
+        read: "counted by the node as operations end, by worker; timed as latency is (below), reads and writes each for themselves",
+        side: "the guest; of a baseline the host",
+        wrong: "The host's page cache answers where `guest.drive.cache` lets it, or a device's own cache: [disk.md](disk.md). What was written before counts on flash; a file with holes is read from nowhere.",
+        has: |name| name.starts_with("disk_"),
+    },
+    Group {
         name: "Transactions and latency",
-        read: "timed by the node with `CLOCK_MONOTONIC` around each request, kept in a histogram of two significant digits",
+        read: "timed by the node with `CLOCK_MONOTONIC` around each request, or operation of a disk, kept in a histogram of two significant digits",
         side: "whoever asks",
         wrong: "Closed loop: while a request waits no other is sent, so that stalls are counted once; `requests_per_second` counts from when a request was due. High percentiles need many transactions, and are absent with too few.",
         has: |name| {

@@ -31,6 +31,7 @@ pub fn title(cell: &CellAnalysis) -> String {
             format!("requests over {}", transport.unwrap_or_else(|| "tcp".into()).to_uppercase())
         }
         WorkloadKind::ConnectRate => "connections".into(),
+        WorkloadKind::Disk => "disk".into(),
         WorkloadKind::RateSearch => {
             format!("highest rate of UDP, {} bytes each", workload.payload_bytes())
         }
@@ -60,7 +61,7 @@ pub fn facts(cell: &CellAnalysis) -> Vec<(String, String)> {
         let ends: Vec<&str> = goal.ends.keys().copied().collect();
         fact(&goal.name, format!("from {lower} to {upper}: {}", ends.join(", ")));
     }
-    if cell.rate_search.is_none() && measure.unit != Unit::Transactions {
+    if cell.rate_search.is_none() && !measure.unit.is_timed() {
         let sent = (measure.sent)(cell).unwrap_or(&cell.sender_bits_per_second);
         fact("Sent", known(sent, || with_interval(sent, measure.unit)));
     }
@@ -103,6 +104,7 @@ fn named(measure: &Measure) -> &'static str {
     match measure.unit {
         Unit::Bits | Unit::Datagrams => "Received",
         Unit::Transactions => "Answered",
+        Unit::Operations => "Ended",
     }
 }
 
@@ -201,7 +203,7 @@ fn cost(seconds_per_unit: &Metric, measure: &Measure) -> String {
     let (factor, unit) = match measure.unit {
         Unit::Bits => (8e9, "s per GB"),
         Unit::Datagrams => (1e9, "ns each"),
-        Unit::Transactions => (1e6, "µs each"),
+        Unit::Transactions | Unit::Operations => (1e6, "µs each"),
     };
     format!(": {} {unit}", three_digits(seconds * factor))
 }

@@ -3,7 +3,7 @@
 
 use vioperf_analysis::columns;
 use vioperf_analysis::measure::{Measure, Unit};
-use vioperf_analysis::result::{CellAnalysis, Metric};
+use vioperf_analysis::result::{CellAnalysis, Disk, Metric};
 use vioperf_analysis::wording::{percent, three_digits};
 use vioperf_model::workload::{Direction, Workload, WorkloadKind};
 
@@ -63,8 +63,18 @@ fn is_request_response(load: &Workload) -> bool {
     load.kind == WorkloadKind::RequestResponse
 }
 
-fn is_of_requests(load: &Workload) -> bool {
-    is_request_response(load) || load.kind == WorkloadKind::ConnectRate
+/// Whether it is measured how long each of what it does takes.
+fn is_timed(load: &Workload) -> bool {
+    Measure::of(load.kind).unit.is_timed()
+}
+
+fn is_of_disk(load: &Workload) -> bool {
+    load.kind == WorkloadKind::Disk
+}
+
+/// Whether reads and writes are to be told apart.
+fn is_of_both(load: &Workload) -> bool {
+    is_of_disk(load) && load.read_share().as_f64() > 0.0 && load.read_share().as_f64() < 1.0
 }
 
 fn goes_both_ways(load: &Workload) -> bool {
@@ -139,16 +149,26 @@ const ALL: &[Extra] = &[
     },
     extra("search_percent_of_wire_rate", "% of\nwire", is_search),
     extra("percent_of_wire_rate", "% of\nwire", is_packet_rate),
-    narrow(extra("latency_p50_us", "p50\nµs", is_of_requests)),
-    latency(extra("latency_p90_us", "p90\nµs", is_of_requests)),
-    narrow(extra("latency_p99_us", "p99\nµs", is_of_requests)),
-    latency(extra("latency_p99_9_us", "p99.9\nµs", is_of_requests)),
-    latency(extra("latency_p99_99_us", "p99.99\nµs", is_of_requests)),
-    latency(extra("latency_mean_us", "mean\nµs", is_of_requests)),
-    latency(extra("latency_max_us", "max\nµs", is_of_requests)),
-    added(narrow(extra("added_p50_us", "added\nto p50", is_of_requests))),
-    added(narrow(extra("added_p99_us", "added\nto p99", is_of_requests))),
-    added(latency(extra("added_mean_us", "added\nto mean", is_of_requests))),
+    narrow(extra("disk_mb_per_second", "MB/s", is_of_disk)),
+    extra("disk_mib_per_second", "MiB/s", is_of_disk),
+    Extra { written: count_rate, ..narrow(extra("disk_reads_per_second", "reads", is_of_both)) },
+    Extra { written: count_rate, ..narrow(extra("disk_writes_per_second", "writes", is_of_both)) },
+    latency(extra("disk_read_mean_us", "read\nmean µs", is_of_both)),
+    latency(extra("disk_read_p99_us", "read\np99 µs", is_of_both)),
+    latency(extra("disk_read_max_us", "read\nmax µs", is_of_both)),
+    latency(extra("disk_write_mean_us", "write\nmean µs", is_of_both)),
+    latency(extra("disk_write_p99_us", "write\np99 µs", is_of_both)),
+    latency(extra("disk_write_max_us", "write\nmax µs", is_of_both)),
+    narrow(extra("latency_p50_us", "p50\nµs", is_timed)),
+    latency(extra("latency_p90_us", "p90\nµs", is_timed)),
+    narrow(extra("latency_p99_us", "p99\nµs", is_timed)),
+    latency(extra("latency_p99_9_us", "p99.9\nµs", is_timed)),
+    latency(extra("latency_p99_99_us", "p99.99\nµs", is_timed)),
+    latency(extra("latency_mean_us", "mean\nµs", is_timed)),
+    latency(extra("latency_max_us", "max\nµs", is_timed)),
+    added(narrow(extra("added_p50_us", "added\nto p50", is_timed))),
+    added(narrow(extra("added_p99_us", "added\nto p99", is_timed))),
+    added(latency(extra("added_mean_us", "added\nto mean", is_timed))),
     Extra { written: few, ..latency(extra("timeouts", "timed\nout", is_request_response)) },
 ];
 
@@ -231,11 +251,44 @@ pub fn explanations(cells: &[CellAnalysis], all: bool) -> Vec<String> {
         Unit::Bits => {}
         Unit::Datagrams if is_search(&first.workload) => said.extend(searched(first)),
         Unit::Datagrams => said.extend(lost_and_wire(cells, all)),
+        Unit::Operations => {
+            said.push(OPERATIONS_EXPLAINED.into());
+            said.extend(past_the_cache(cells));
+        }
         Unit::Transactions => said.push(
             "Percentiles are means over trials, and told only where at least ten transactions of a \
              trial lie beyond; added: less the baseline's of the same block."
                 .into(),
         ),
+    }
+    said
+}
+
+const OPERATIONS_EXPLAINED: &str = "MB/s: 1 000 000 bytes a second; MiB/s: 1 048 576. Percentiles are means over trials, and \
+     told only where at least ten operations of a trial lie beyond; added: less the baseline's, the host's \
+     own file, of the same block.";
+
+/// Where the page cache of the machine with the load has a part in the numbers, and where operations
+/// got to the kernel otherwise than by io_uring.
+fn past_the_cache(cells: &[CellAnalysis]) -> Vec<String> {
+    let of = |wrong: fn(&Disk) -> bool| -> Vec<&str> {
+        let with = cells.iter().filter(|cell| cell.disk.as_ref().is_some_and(wrong));
+        with.map(|cell| cell.path.as_str()).collect()
+    };
+    let cached = of(|disk| disk.direct == Some(false));
+    let by_threads = of(|disk| disk.engines.contains(&"threads"));
+    let mut said = Vec::new();
+    if !cached.is_empty() {
+        said.push(format!(
+            "Through the page cache of the machine with the load, which refused O_DIRECT: {}.",
+            cached.join(", ")
+        ));
+    }
+    if !by_threads.is_empty() {
+        said.push(format!(
+            "By threads, as the kernel refused io_uring: {}.",
+            by_threads.join(", ")
+        ));
     }
     said
 }

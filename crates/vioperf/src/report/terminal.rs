@@ -357,7 +357,7 @@ fn narrow(load: &workload::Workload) -> Vec<Shown> {
     ];
     columns.extend(columns::of(load).filter(|extra| extra.place == Place::Narrow).map(extra));
     // The wide table has the rest.
-    if measure.unit != Unit::Transactions && load.direction != Direction::Both {
+    if !measure.unit.is_timed() && load.direction != Direction::Both {
         columns.extend(cpu());
     }
     if load.background_load().is_none() {
@@ -408,7 +408,7 @@ fn wide(load: &workload::Workload) -> Vec<Shown> {
             rate_with_interval(&cell.sender_bits_per_second)
         }));
     }
-    if measure.unit == Unit::Transactions {
+    if measure.unit.is_timed() {
         columns.extend(cpu());
     }
     columns.extend(columns::of(load).filter(|extra| extra.place != Place::Narrow).map(extra));

@@ -160,7 +160,7 @@ fn is_of_version_6(end: &End<'_>) -> bool {
     match end.role() {
         Some(Role::Sender { peer }) => peer.is_ipv6(),
         Some(Role::Receiver { bind }) => bind.is_ipv6(),
-        Some(Role::Observer) | None => false,
+        Some(Role::Disk | Role::Observer) | None => false,
     }
 }
 

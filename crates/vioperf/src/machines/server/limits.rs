@@ -106,6 +106,7 @@ impl Limits {
                     peer.ip()
                 ));
             }
+            Role::Disk => return Err("a server lets nobody read or write its disks".into()),
             Role::Sender { .. } | Role::Observer => {}
         }
         if let Some(wrong) = part.workload.contradictions().first() {

@@ -228,6 +228,7 @@ impl<'a> Session<'a> {
             .map(|part| match part.role {
                 Role::Sender { .. } => "sends",
                 Role::Receiver { .. } => "receives",
+                Role::Disk => "reads and writes a disk",
                 Role::Observer => "observes",
             })
             .collect();

@@ -92,7 +92,7 @@ pub fn curve(workload: &Workload<'_>, number: usize) -> Markup {
         .iter()
         .enumerate()
         .filter_map(|(number, cell)| {
-            let points = cell.transactions.as_ref()?.latency.curve.as_slice();
+            let points = cell.latency()?.curve.as_slice();
             (points.len() > 1).then_some(Line {
                 name: &cell.path,
                 points,
@@ -119,7 +119,7 @@ pub fn curve(workload: &Workload<'_>, number: usize) -> Markup {
 /// What the drawing shows, for those who do not see it.
 fn spoken(workload: &Workload<'_>) -> String {
     let of = |cell: &&CellAnalysis| {
-        let latency = &cell.transactions.as_ref()?.latency;
+        let latency = cell.latency()?;
         let mean = |name| latency.percentile(name)?.us.mean().map(three_digits);
         let p50 = mean("p50")?;
         let p99 = mean("p99").map(|p99| format!(", p99 {p99} µs")).unwrap_or_default();
@@ -209,7 +209,7 @@ fn label_places(lines: &[Line<'_>], axes: &Axes) -> Vec<f64> {
 
 /// Percentiles and what is added to the baseline's.
 pub fn table(workload: &Workload<'_>) -> Markup {
-    if workload.cells.iter().all(|cell| cell.transactions.is_none()) {
+    if workload.cells.iter().all(|cell| cell.latency().is_none()) {
         return html! {};
     }
     let shown: Vec<&Extra> = columns::of(workload.load()).collect();
@@ -246,5 +246,5 @@ pub fn table(workload: &Workload<'_>) -> Markup {
 }
 
 fn transactions(cell: &&CellAnalysis) -> Option<u64> {
-    Some(cell.transactions.as_ref()?.latency.transactions).filter(|transactions| *transactions > 0)
+    Some(cell.latency()?.transactions).filter(|transactions| *transactions > 0)
 }

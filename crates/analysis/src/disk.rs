@@ -1,0 +1,129 @@
+//! What is read of a disk's load.
+
+use std::collections::BTreeSet;
+
+use vioperf_model::sample::{DiskCounters, DiskOutcome, LatencyHistogram, LoadCounters};
+
+use crate::cell::{CellTrials, latency, per_unit};
+use crate::flow::Flow;
+use crate::latency::{Latency, PERCENTILES};
+use crate::rates::{TrialReadings, total};
+use crate::result::{Disk, OperationTimes, TransactionDemand};
+use crate::window::{Absent, Reading};
+
+/// Bytes of a megabyte, as disks are sold.
+const MB: f64 = 1e6;
+/// Bytes of a mebibyte, as IOmeter and most tools count.
+const MIB: f64 = 1_048_576.0;
+
+/// One trial's view of its disk.
+#[derive(Debug, Clone)]
+pub struct DiskReading {
+    reads_per_second: Reading,
+    writes_per_second: Reading,
+    bytes_read_per_second: Reading,
+    bytes_written_per_second: Reading,
+    reads: Result<Times, Absent>,
+    writes: Result<Times, Absent>,
+    given_up: Reading,
+    /// How operations got to the kernel, and whether past its page cache.
+    way: Option<(&'static str, bool)>,
+}
+
+/// How long operations of one sort took, in microseconds.
+#[derive(Debug, Clone)]
+struct Times {
+    mean: f64,
+    p99: Reading,
+    max: f64,
+}
+
+impl Times {
+    fn of(histogram: &LatencyHistogram, none: &'static str) -> Result<Self, Absent> {
+        let latency = Latency::of_histogram(histogram);
+        if latency.transactions() == 0 {
+            return Err(none.into());
+        }
+        let wanted = PERCENTILES.iter().find(|wanted| wanted.name == "p99");
+        Ok(Self {
+            mean: latency.mean_us(),
+            p99: wanted
+                .ok_or_else(|| "not told".into())
+                .and_then(|wanted| latency.percentile_us(wanted)),
+            max: latency.max_us(),
+        })
+    }
+}
+
+impl DiskReading {
+    /// Of a trial's measured flows; every reading is absent where the load was none of a disk.
+    pub(crate) fn of(flows: &[Flow<'_>]) -> Self {
+        let rate = |read: fn(&DiskCounters) -> u64| {
+            total(flows, |flow| {
+                flow.sender.count_rate(|load: &LoadCounters| load.disk.as_ref().map(read))
+            })
+        };
+        let outcome = flows.iter().find_map(|flow| flow.sender.outcome()?.disk.as_deref());
+        let times = |of: fn(&DiskOutcome) -> &LatencyHistogram, none| {
+            Times::of(of(outcome.ok_or("the load was none of a disk")?), none)
+        };
+        Self {
+            reads_per_second: rate(|disk| disk.reads),
+            writes_per_second: rate(|disk| disk.writes),
+            bytes_read_per_second: rate(|disk| disk.bytes_read),
+            bytes_written_per_second: rate(|disk| disk.bytes_written),
+            reads: times(|outcome| &outcome.reads, "nothing was read"),
+            writes: times(|outcome| &outcome.writes, "nothing was written"),
+            given_up: outcome
+                .map(|outcome| outcome.given_up as f64)
+                .ok_or_else(|| "the load was none of a disk".into()),
+            way: outcome.map(|outcome| (outcome.engine.name(), outcome.direct)),
+        }
+    }
+
+    fn bytes_per_second(&self) -> Reading {
+        let read = self.bytes_read_per_second.as_ref().map_err(Clone::clone)?;
+        let written = self.bytes_written_per_second.as_ref().map_err(Clone::clone)?;
+        Ok(read + written)
+    }
+}
+
+/// Gathers the trials of a cell.
+pub(crate) fn gather(trials: &CellTrials, baseline: Option<&CellTrials>) -> Disk {
+    let parts = |read: fn(&DiskReading) -> Reading, bytes: f64| {
+        trials.metric_of(move |r| Ok(read(&r.disk)? / bytes))
+    };
+    let ways = || trials.completed.iter().filter_map(|readings| readings.disk.way);
+    let engines: BTreeSet<&'static str> = ways().map(|(engine, _)| engine).collect();
+    Disk {
+        operations_per_second: trials.metric(|r| &r.headline),
+        reads_per_second: trials.metric(|r| &r.disk.reads_per_second),
+        writes_per_second: trials.metric(|r| &r.disk.writes_per_second),
+        mb_per_second: parts(DiskReading::bytes_per_second, MB),
+        mib_per_second: parts(DiskReading::bytes_per_second, MIB),
+        mb_read_per_second: parts(|disk| disk.bytes_read_per_second.clone(), MB),
+        mb_written_per_second: parts(|disk| disk.bytes_written_per_second.clone(), MB),
+        latency: latency(trials, baseline),
+        reads: times(trials, |disk| &disk.reads),
+        writes: times(trials, |disk| &disk.writes),
+        given_up: trials.metric(|r| &r.disk.given_up),
+        service_demand: TransactionDemand {
+            host_us: trials.metric_of(per_unit(0, 1e6)),
+            qemu_us: trials.metric_of(per_unit(1, 1e6)),
+            guest_us: trials.metric_of(per_unit(2, 1e6)),
+        },
+        engines: engines.into_iter().collect(),
+        direct: ways().map(|(_, direct)| direct).reduce(|all, one| all && one),
+    }
+}
+
+fn times(trials: &CellTrials, of: fn(&DiskReading) -> &Result<Times, Absent>) -> OperationTimes {
+    let metric = |read: fn(&Times) -> Reading| {
+        trials.metric_of(move |r: &TrialReadings| read(of(&r.disk).as_ref().map_err(Clone::clone)?))
+    };
+    OperationTimes {
+        mean_us: metric(|times| Ok(times.mean)),
+        p99_us: metric(|times| times.p99.clone()),
+        max_us: metric(|times| Ok(times.max)),
+    }
+}

@@ -1,0 +1,51 @@
+//! What a disk's load is told by.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::{LatencyAnalysis, Metric, TransactionDemand};
+
+/// Reads and writes of a disk.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
+pub struct Disk {
+    /// Operations that ended, reads and writes.
+    pub operations_per_second: Metric,
+    /// Reads.
+    pub reads_per_second: Metric,
+    /// Writes.
+    pub writes_per_second: Metric,
+    /// What they moved, in megabytes of 1 000 000 bytes.
+    pub mb_per_second: Metric,
+    /// The same in mebibytes of 1 048 576 bytes.
+    pub mib_per_second: Metric,
+    /// What was read, in megabytes.
+    pub mb_read_per_second: Metric,
+    /// What was written, in megabytes.
+    pub mb_written_per_second: Metric,
+    /// How long operations took, from when they were handed to the kernel.
+    pub latency: LatencyAnalysis,
+    /// How long reads took.
+    pub reads: OperationTimes,
+    /// How long writes took.
+    pub writes: OperationTimes,
+    /// Operations that had not ended when the load was to, in a trial.
+    pub given_up: Metric,
+    /// CPU time per operation.
+    pub service_demand: TransactionDemand,
+    /// How operations got to the kernel (`io_uring`, or `threads` where it refuses that).
+    pub engines: Vec<&'static str>,
+    /// Whether every trial opened the disk with `O_DIRECT`, past the page cache of the machine that the
+    /// load ran on; absent where no trial tells.
+    pub direct: Option<bool>,
+}
+
+/// How long operations of one sort took; percentiles where there are enough.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
+pub struct OperationTimes {
+    /// Mean.
+    pub mean_us: Metric,
+    /// 99 % took no longer.
+    pub p99_us: Metric,
+    /// The longest of each trial.
+    pub max_us: Metric,
+}
