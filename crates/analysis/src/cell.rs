@@ -2,6 +2,7 @@
 
 mod beside_baseline;
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use vioperf_model::plan::Cell;
@@ -377,13 +378,13 @@ pub(crate) fn latency(trials: &CellTrials, baseline: Option<&CellTrials>) -> Lat
     }
 }
 
-/// The NIC model with what its guest has otherwise; of a guest elsewhere, its machine with these.
+/// The models of its devices with what its guest has otherwise; of a guest elsewhere, its machine with these.
 fn path_in_words(cell: &Cell) -> String {
     let of_guest = cell.guest_name().map(|guest| guest.replace('/', " "));
-    let path: Vec<&str> =
-        [Some(cell.path_name()), of_guest.as_deref()].into_iter().flatten().collect();
+    let path = [Some(cell.path_name()), of_guest.map(Cow::Owned)];
+    let path: Vec<Cow<'_, str>> = path.into_iter().flatten().collect();
     let path = path.join(" ");
-    match cell.testbed.server.as_ref().filter(|_| cell.nic.is_some()) {
+    match cell.testbed.server.as_ref().filter(|_| cell.has_guest()) {
         Some(server) => format!("{server} ({path})"),
         None => path,
     }
@@ -397,7 +398,7 @@ pub fn analyse_cell(
     baseline: Option<&CellTrials>,
 ) -> CellAnalysis {
     // A guest elsewhere is the server.
-    let has_guest = cell.nic.is_some() && cell.testbed.server.is_none();
+    let has_guest = cell.has_guest() && cell.testbed.server.is_none();
     // A baseline that was planned but never tried is none in any block.
     let none = CellTrials::default();
     let baseline = cell.baseline.as_ref().map(|_| baseline.unwrap_or(&none));
@@ -408,7 +409,7 @@ pub fn analyse_cell(
     CellAnalysis {
         id: cell.id.clone(),
         path: path_in_words(cell),
-        kind: cell.nic.map(|nic| nic.row().kind),
+        kind: cell.device_kind(),
         variant: cell.variant.clone(),
         is_baseline: cell.is_baseline(),
         switch: cell.testbed.switch,

@@ -81,8 +81,7 @@ const NAMED_ROWS: usize = 3;
 /// that paths are ranked by. `None` where there is a guest.
 pub fn without_guest(analysis: &RunAnalysis) -> Option<Vec<String>> {
     let RunAnalysis { run, cells, variants, .. } = analysis;
-    if run.scenario.testbed.server.is_some() || run.plan.cells.iter().any(|cell| cell.nic.is_some())
-    {
+    if run.scenario.testbed.server.is_some() || run.plan.cells.iter().any(|cell| cell.has_guest()) {
         return None;
     }
     let Some(comparison) = variants else {

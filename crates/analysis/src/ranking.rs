@@ -1,9 +1,10 @@
 //! Ranks the paths by what they keep of the host's own.
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
-use vioperf_model::nic::NicModel;
+use vioperf_model::nic::NicKind;
 use vioperf_model::plan::{Cell, Plan};
 use vioperf_model::scenario::Testbed;
 use vioperf_model::section::SectionName;
@@ -13,15 +14,15 @@ use crate::result::{CellAnalysis, Comparison, Metric, Ranked, RankedWorkload, Tr
 use crate::statistics::{summarise, summarise_ratios};
 use crate::wording;
 
-type Path<'a> = (NicModel, Option<String>, &'a Testbed, Vec<&'a str>);
+type Path<'a> = (Cow<'a, str>, NicKind, Option<String>, &'a Testbed, Vec<&'a str>);
 
 /// The paths, best first; those that lack a workload come last, since they were not asked the same.
 pub fn rank(plan: &Plan, cells: &[CellAnalysis]) -> Vec<Ranked> {
     let mut paths: Vec<(Path<'_>, Vec<&CellAnalysis>)> = Vec::new();
     for (cell, analysed) in plan.cells.iter().zip(cells) {
-        let Some(nic) = cell.nic else { continue };
+        let Some(kind) = cell.device_kind() else { continue };
         let of_testbed = cell.levels_of(SectionName::Testbed).map(|level| level.name.as_str());
-        let path = (nic, cell.guest_name(), &cell.testbed, of_testbed.collect());
+        let path = (cell.path_name(), kind, cell.guest_name(), &cell.testbed, of_testbed.collect());
         match paths.iter_mut().find(|(known, _)| *known == path) {
             Some((_, group)) => group.push(analysed),
             None => paths.push((path, vec![analysed])),
@@ -50,11 +51,11 @@ fn by_score(a: &Ranked, b: &Ranked, better: Better) -> Ordering {
 }
 
 fn ranked(plan: &Plan, path: &Path<'_>, group: &[&CellAnalysis]) -> Ranked {
-    let (nic, guest, testbed, of_testbed) = path;
+    let (models, kind, guest, testbed, of_testbed) = path;
     let varies = |differs: fn(&Cell, &Cell) -> bool| {
         plan.cells.first().is_some_and(|first| plan.cells.iter().any(|cell| differs(cell, first)))
     };
-    let mut name = nic.name().to_owned();
+    let mut name = models.clone().into_owned();
     if let Some(guest) = guest {
         name.push_str(&format!(" {}", guest.replace('/', " ")));
     }
@@ -72,8 +73,8 @@ fn ranked(plan: &Plan, path: &Path<'_>, group: &[&CellAnalysis]) -> Ranked {
     }
     Ranked {
         path: name,
-        nic: nic.name().to_owned(),
-        kind: nic.row().kind,
+        nic: models.clone().into_owned(),
+        kind: *kind,
         percent_of_baseline: score(group),
         workloads: group.iter().map(|cell| workload(cell)).collect(),
         complete: group.iter().all(|cell| cell.percent_of_baseline.summary.is_some()),

@@ -92,7 +92,7 @@ impl Synthetic {
             node: if cell.is_baseline() { 75.0 } else { 10.0 },
             has_guest: !cell.is_baseline(),
             driver: driver(cell),
-            speed_mbit_per_s: match cell.path_name() {
+            speed_mbit_per_s: match &*cell.path_name() {
                 "virtio" => None,
                 "vmxnet3" => Some(10_000),
                 "rtl8139" | "pcnet" => Some(100),
@@ -185,7 +185,7 @@ fn driver(cell: &Cell) -> &'static str {
 }
 
 fn kvm_rate(cell: &Cell) -> f64 {
-    let base = match cell.path_name() {
+    let base = match &*cell.path_name() {
         "baseline" => 36e9,
         "virtio" => 25e9,
         "e1000e" => 5e9,
@@ -195,7 +195,7 @@ fn kvm_rate(cell: &Cell) -> f64 {
 }
 
 fn tcg_rate(cell: &Cell) -> f64 {
-    let base = match cell.path_name() {
+    let base = match &*cell.path_name() {
         "baseline" => 36e9,
         "vmxnet3" => 1022e6,
         "virtio" => 1005e6,
@@ -228,8 +228,6 @@ fn run_info(models: &[&str]) -> RunInfo {
     };
     let nics: Vec<NicModel> = models.iter().filter_map(|name| name.parse().ok()).collect();
     let scenario = Scenario {
-        scale: None,
-        parts: Vec::new(),
         variants: Vec::new(),
         name: "nic-models".into(),
         question: "What does each virtual NIC keep of the host's own path?".into(),

@@ -181,7 +181,9 @@ const OF_TRIAL: &[Source<TrialFacts>] = &[
 ];
 
 const OF_CELL: &[Source<Cell>] = &[
-    source("path", Kind::Text, None, "NIC model, server, or baseline", |c| text(c.path_name())),
+    source("path", Kind::Text, None, "models of NIC and disk, server, or baseline", |c| {
+        text(&*c.path_name())
+    }),
     source("variant", Kind::Text, None, "which of the variants, where there are some", |c| {
         c.variant_name().and_then(text)
     }),
@@ -189,6 +191,7 @@ const OF_CELL: &[Source<Cell>] = &[
         Some(Value::Flag(c.is_baseline()))
     }),
     source("nic", Kind::Text, None, "NIC model of the guest", |c| c.nic.and_then(text)),
+    source("disk", Kind::Text, None, "disk model of the guest", |c| c.disk.and_then(text)),
     source("server", Kind::Text, None, "the machine at the other end", |c| {
         c.testbed.server.as_ref().and_then(text)
     }),

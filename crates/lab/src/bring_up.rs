@@ -269,7 +269,7 @@ impl Lab {
         let interface = self.interface.as_deref();
         let mut site = Site { sandbox, socket: &mut self.socket, mtu: self.mtu, interface };
         let nics: Vec<(&NicSpec, bool)> =
-            std::iter::once((spec.nic, spec.part == GuestPart::FarEnd))
+            (spec.nic.iter().map(|nic| (*nic, spec.part == GuestPart::FarEnd)))
                 .chain(spec.far_nic.map(|nic| (nic, true)))
                 .collect();
         let mut plugs = Vec::new();
@@ -289,7 +289,7 @@ impl Lab {
             let wire = segment.connect_guest(&mut site, &end)?;
             plugs.push(Plug { nic, wire, mac });
         }
-        let mut guest = guest::start(source, plugs)?;
+        let mut guest = guest::start(source, plugs, spec.disk)?;
         let mut ways = Vec::new();
         for (wire, &(_, is_far)) in guest.wires().zip(&nics) {
             let segment = segment(&mut self.switch, &mut self.far_switch, is_far);

@@ -5,7 +5,7 @@ use vioperf_model::scenario::{IpVersion, SwitchKind, Topology};
 use vioperf_model::units::BitRate;
 
 use crate::namespace::ProcessCommand;
-use crate::qemu::NicSpec;
+use crate::qemu::{DiskSpec, NicSpec};
 use crate::switch::NearEnd;
 
 /// What a lab is made of.
@@ -42,17 +42,19 @@ pub struct LabSpec {
 pub struct GuestSpec<'a> {
     /// What it is for: the first is the one under test.
     pub part: GuestPart,
-    /// Its NIC.
-    pub nic: &'a NicSpec,
+    /// Its NIC, where a load goes over one.
+    pub nic: Option<&'a NicSpec>,
     /// Of one that forwards: its NIC towards the far end.
     pub far_nic: Option<&'a NicSpec>,
+    /// Its disk, where that is read and written.
+    pub disk: Option<&'a DiskSpec>,
 }
 
 impl<'a> GuestSpec<'a> {
     /// The guest under test, with that NIC.
     #[must_use]
     pub fn under_test(nic: &'a NicSpec) -> Self {
-        Self { part: GuestPart::UnderTest, nic, far_nic: None }
+        Self { part: GuestPart::UnderTest, nic: Some(nic), far_nic: None, disk: None }
     }
 }
 

@@ -27,6 +27,7 @@ pub mod qemu;
 pub mod sandbox;
 mod shaped_link;
 pub mod sriov;
+pub mod storage;
 pub mod switch;
 pub mod tap;
 pub mod vfio;

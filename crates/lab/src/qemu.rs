@@ -6,6 +6,8 @@
 pub mod accelerator;
 pub mod binary;
 mod command_line;
+mod disk;
+pub mod disk_image;
 mod fault;
 pub mod guest;
 pub mod image;
@@ -20,6 +22,7 @@ pub mod snapshot;
 pub use accelerator::{Accelerator, Verdict};
 pub use binary::{Qemu, QemuError, QemuVersion};
 pub use command_line::AGENT_PORT;
+pub use disk::DiskSpec;
 pub use fault::{Fault, GuestError};
 pub use guest::{Guest, GuestSource, NicSpec, Timings};
 pub use image::BootImage;

@@ -4,6 +4,7 @@
 //! but from a seed that was handed in.
 
 pub mod calibration;
+pub mod disk;
 pub mod interface_settings;
 pub mod levels;
 pub mod libvirt;

@@ -101,7 +101,7 @@ impl Plan {
         let cells: Vec<&Cell> = block.iter().filter_map(|&index| self.cells.get(index)).collect();
         let is_kept =
             |i: usize| reuse.keeps_groups() && i > 0 && cells[i].shares_testbed_with(cells[i - 1]);
-        (0..cells.len()).filter(|&i| cells[i].nic.is_some() && !is_kept(i)).count()
+        (0..cells.len()).filter(|&i| cells[i].has_guest() && !is_kept(i)).count()
     }
 
     /// How long the whole plan takes, when nothing goes wrong.

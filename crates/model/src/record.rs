@@ -2,7 +2,6 @@
 //! `trials.jsonl`. Raw counters only; everything a report shows is derived from these.
 
 mod guest;
-mod parts;
 mod place;
 
 use std::collections::BTreeMap;
@@ -17,8 +16,7 @@ use crate::sample::{InterfaceFacts, NodeReport};
 use crate::scenario::Scenario;
 use crate::wire::{NodeIdentity, Role};
 
-pub use guest::{CorePlacement, GuestOrigin, GuestSetup, OtherGuest, Processor};
-pub use parts::{PlannedPart, RunInParts};
+pub use guest::{CorePlacement, DiskSetup, GuestOrigin, GuestSetup, OtherGuest, Processor};
 pub use place::Place;
 
 /// Version of the two files' schema. Raised when a reader of the older version would misread.

@@ -7,8 +7,7 @@ mod factors;
 mod guest;
 mod libvirt;
 mod machine;
-mod parts;
-mod scale;
+mod storage;
 mod topology;
 mod variants;
 
@@ -26,8 +25,7 @@ pub use changes::Changes;
 pub use factors::{AS_IT_IS, Factor, Factors};
 pub use guest::{Accel, DeviceOption, Guest, Reuse, Vhost};
 pub use machine::{HugePages, MachineType};
-pub use parts::Part;
-pub use scale::{LEAST_DURATION, LEAST_WARMUP, Scale, ScaleError};
+pub use storage::{AsyncIo, CacheMode, Drive, ImageFormat, Storage, StorageKind};
 pub use topology::{Chain, FarEnd, Neighbour, Topology};
 pub use variants::Variant;
 
@@ -45,11 +43,6 @@ pub struct Scenario {
     pub name: String,
     /// The question it answers, shown at the top of the report.
     pub question: String,
-    /// What every duration is multiplied by, the budget too: `0.02` or `"1/60"`, as `--scale` says it. No trial becomes
-    /// shorter than 200 ms by it, no warm-up than 100 ms.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("x-absent" = "1"))]
-    pub scale: Option<Scale>,
     /// What connects the endpoints.
     #[serde(default)]
     pub testbed: Testbed,
@@ -67,10 +60,6 @@ pub struct Scenario {
     /// How often it is measured.
     #[serde(default)]
     pub repeat: Repeat,
-    /// What it is made of, where one measurement does not say all: each part is a plan and a run of its own, measured
-    /// in turn.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub parts: Vec<Part>,
 }
 
 /// What connects the endpoints.
@@ -131,6 +120,10 @@ pub struct Testbed {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-absent" = "none"))]
     pub host_load: Option<CoreLoad>,
+    /// Where the bytes of disks are: the guest's, and the file that a baseline reads and writes.
+    #[serde(skip_serializing_if = "is_default")]
+    #[schemars(extend("x-absent" = "a file in `/var/tmp`"))]
+    pub storage: Storage,
     /// The machine at the other end: where `vioperf serve` runs (`host`, `host:port`; the token is taken from
     /// `VIOPERF_TOKEN`), or one that your ssh gets to (`ssh://user@host`). Then there is no lab, and switch and
     /// guest are without meaning; the far end is what directions call the guest. [serve.md](serve.md) has more.
@@ -161,6 +154,7 @@ impl Default for Testbed {
             firewall_rules: 0,
             neighbour: Neighbour::default(),
             host_load: None,
+            storage: Storage::default(),
             server: None,
             libvirt: None,
         }

@@ -4,6 +4,7 @@
 //! The other side may be hostile: a frame is at most [`MAX_FRAME_BYTES`] long, memory is taken as
 //! bytes arrive and never by the length that was announced, and what does not parse is an error.
 
+mod disk;
 mod forwarding;
 
 use std::collections::BTreeMap;
@@ -19,6 +20,7 @@ use crate::sample::{InterfaceFacts, NodeReport, Sample};
 use crate::units::{Ratio, TimeSpan};
 use crate::workload::Workload;
 
+pub use disk::DiskFacts;
 pub use forwarding::{ForwardingConfig, ForwardingFacts, ForwardingWay, Route};
 
 /// Raised when messages change so that an older side could not follow.
@@ -77,6 +79,13 @@ pub enum Request {
         interface: String,
         /// What it is to have.
         settings: InterfaceSettings,
+    },
+    /// Waits for the disk with that serial number, and alters nothing. Answered by [`Response::Disk`].
+    FindDisk {
+        /// Its serial number, as QEMU was given it.
+        serial: String,
+        /// How long it may take until it is there.
+        timeout: TimeSpan,
     },
     /// Looks for the process of QEMU that runs a guest on the node's machine. Answered by
     /// [`Response::Guest`].
@@ -139,6 +148,8 @@ pub enum Response {
     },
     /// Answer to [`Request::ConfigureInterface`] and [`Request::ReadInterface`]: the interface as it now is.
     Interface(InterfaceFacts),
+    /// Answer to [`Request::FindDisk`].
+    Disk(DiskFacts),
     /// Answer to [`Request::FindGuest`].
     Guest {
         /// QEMU's process.

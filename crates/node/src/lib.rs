@@ -5,6 +5,7 @@
 
 mod burn;
 mod clock;
+mod disk;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
 mod guest_process;

@@ -13,6 +13,7 @@ use vioperf_model::wire::{
 };
 
 use crate::clock::monotonic_ns;
+use crate::disk;
 use crate::guest_process;
 use crate::interface::{configure, of_address, set_port};
 use crate::machine::Machine;
@@ -144,6 +145,12 @@ impl<M: Machine> Node<'_, M> {
                 Ok(facts) => Response::Interface(facts),
                 Err(error) => failed(error),
             },
+            Request::FindDisk { serial, timeout } => {
+                match disk::find(Path::new("/"), serial, timeout.as_duration()) {
+                    Ok(facts) => Response::Disk(facts),
+                    Err(error) => failed(error),
+                }
+            }
             Request::FindGuest { uuid } => match guest_process::find(Path::new("/proc"), uuid) {
                 Ok(found) => {
                     Response::Guest { pid: found.pid, kernel_threads: found.kernel_threads }

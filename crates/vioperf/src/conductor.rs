@@ -8,6 +8,7 @@
 mod addresses;
 pub mod channel;
 pub mod core_speed;
+pub mod disk_files;
 mod failed;
 pub mod hypervisor;
 mod in_force;

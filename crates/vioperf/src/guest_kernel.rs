@@ -6,11 +6,12 @@ use anyhow::Result;
 use nix::sys::utsname::uname;
 use vioperf_lab::kernel::{self, ALWAYS_NEEDED, GuestKernel, find};
 use vioperf_lab::preflight::Check;
+use vioperf_model::disk::DiskModel;
 use vioperf_model::nic::NicModel;
 
 use crate::paths;
 
-/// Finds a kernel that drives all of `models`: `image` (with `modules`) where it is given, else the
+/// Finds a kernel that drives all of these NICs and disks: `image` (with `modules`) where it is given, else the
 /// host's own, else a fetched one.
 ///
 /// # Errors
@@ -18,10 +19,12 @@ use crate::paths;
 pub fn find(
     image: Option<&str>,
     modules: Option<&str>,
-    models: impl IntoIterator<Item = NicModel>,
+    nics: &[NicModel],
+    disks: &[DiskModel],
 ) -> Result<GuestKernel> {
     let mut wanted = ALWAYS_NEEDED.to_vec();
-    wanted.extend(models.into_iter().map(|model| model.row().module));
+    wanted.extend(nics.iter().map(|model| model.row().module));
+    wanted.extend(disks.iter().flat_map(|model| model.row().modules));
     let running = uname()?.release().to_string_lossy().into_owned();
     let request = find::Request {
         image: image.map(Path::new),
@@ -51,7 +54,7 @@ pub fn lacks_to_forward(own: &GuestKernel) -> Option<String> {
 
 /// The same as a check for `vioperf doctor`.
 pub fn check(image: Option<&str>, modules: Option<&str>, models: &[NicModel]) -> Check {
-    match find(image, modules, models.iter().copied()) {
+    match find(image, modules, models, &[]) {
         Ok(kernel) => {
             let found =
                 format!("{} ({}: {})", kernel.release, kernel.source, kernel.image.display());

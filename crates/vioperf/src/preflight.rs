@@ -11,11 +11,13 @@ use vioperf_lab::kernel::ModuleTree;
 use vioperf_lab::preflight::{self, Check, Status};
 use vioperf_lab::qemu::{Qemu, QemuError};
 use vioperf_lab::switch::{self, Purpose};
+use vioperf_model::disk::DiskModel;
 use vioperf_model::nic::NicModel;
 use vioperf_model::plan::{CellId, Plan};
 use vioperf_model::record::LeftOut;
-use vioperf_model::scenario::{Chain, Guest, Scenario, SwitchKind};
+use vioperf_model::scenario::{AsyncIo, Chain, Guest, Scenario, StorageKind, SwitchKind};
 use vioperf_model::section::{SectionName, in_words};
+use vioperf_model::workload::WorkloadKind;
 
 use crate::conductor::hypervisor::Ingredients;
 use crate::exit::Failure;
@@ -36,14 +38,15 @@ pub struct Ready {
     pub ingredients: Vec<Ingredients>,
 }
 
-/// Checks that the scenario can be run here.
+/// Checks that the scenario can be run here; block devices beside `overwritten` are not to be written to.
 ///
 /// # Errors
-/// [`Failure::Machine`] with all problems at once, each with what to do.
-pub fn check(mut scenario: Scenario) -> Result<Ready, Failure> {
+/// [`Failure::Machine`] with all problems at once, each with what to do; [`Failure::Usage`] for what nobody has allowed.
+pub fn check(mut scenario: Scenario, overwritten: &[String]) -> Result<Ready, Failure> {
+    check_allowed(&scenario, overwritten)?;
     let mut left_out = Vec::new();
     let mut ingredients = Vec::new();
-    if scenario.factors.nic.is_empty() {
+    if !scenario.factors.have_guests() {
         let mut problems = leave_out_switches(&mut scenario, Purpose::Baselines, &mut left_out);
         let cells = Plan::new(&scenario, 0).cells;
         let Lacking { cells: without, reasons } =
@@ -65,10 +68,12 @@ pub fn check(mut scenario: Scenario) -> Result<Ready, Failure> {
             qemus.push((guest.qemu.clone(), find(guest)));
         }
     }
-    let mut problems = leave_out_models(&mut scenario, &qemus, &mut left_out);
+    let mut problems = leave_out_nics(&mut scenario, &qemus, &mut left_out);
+    problems.extend(leave_out_disks(&mut scenario, &qemus, &mut left_out));
     let purpose = Purpose::Guests(qemus.iter().find_map(|(_, qemu)| qemu.as_ref().ok()));
     problems.extend(leave_out_switches(&mut scenario, purpose, &mut left_out));
-    let models: Vec<NicModel> = scenario.factors.nic.as_slice().to_vec();
+    let (nics, disks) = (&scenario.factors.nic, &scenario.factors.disk);
+    let models = Models { nics: nics.as_slice().to_vec(), disks: disks.as_slice().to_vec() };
     let mut unmade: Vec<(Guest, Vec<String>)> = Vec::new();
     let topologies = scenario.topologies();
     let wanted = Wanted {
@@ -98,7 +103,7 @@ pub fn check(mut scenario: Scenario) -> Result<Ready, Failure> {
     let cells = Plan::new(&scenario, 0).cells;
     let Lacking { cells: without, reasons } =
         Lacking::among(&cells, &scenario.guest, &unmade, Path::new("/"));
-    if cells.iter().all(|cell| cell.nic.is_none() || without.contains(&cell.id)) {
+    if cells.iter().all(|cell| !cell.has_guest() || without.contains(&cell.id)) {
         let lacks = reasons.iter().map(|out| format!("{}: {}", out.what, out.reason));
         problems.extend(lacks.collect::<Vec<_>>());
     }
@@ -112,6 +117,24 @@ pub fn check(mut scenario: Scenario) -> Result<Ready, Failure> {
         return Ok(Ready { scenario, left_out, without, ingredients });
     }
     Err(cannot_run(&problems))
+}
+
+/// A block device is written to where the user has named it twice.
+fn check_allowed(scenario: &Scenario, overwritten: &[String]) -> Result<(), Failure> {
+    if scenario.workload.kind != WorkloadKind::Disk {
+        return Ok(());
+    }
+    let cells = Plan::new(scenario, 0).cells;
+    let storages = cells.iter().map(|cell| &cell.testbed.storage);
+    let mut devices = storages
+        .filter(|storage| storage.kind == StorageKind::Device)
+        .filter_map(|storage| storage.device.as_ref());
+    match devices.find(|device| !overwritten.contains(device)) {
+        None => Ok(()),
+        Some(device) => Err(Failure::Usage(anyhow!(
+            "what is on {device} would be lost: say --allow-overwrite {device} if it may"
+        ))),
+    }
 }
 
 /// Every kind of guest that the scenario has, and what it is called where there are several.
@@ -168,11 +191,15 @@ fn leave_out_switches(
 }
 
 /// Leaves out the NIC models that any of the QEMUs has not, and says when none is left.
-fn leave_out_models(
+fn leave_out_nics(
     scenario: &mut Scenario,
     qemus: &[(Option<String>, Result<Qemu, QemuError>)],
     left_out: &mut Vec<LeftOut>,
 ) -> Vec<String> {
+    if scenario.factors.nic.is_empty() {
+        return Vec::new();
+    }
+    let known = left_out.len();
     scenario.factors.nic.retain(|&model| {
         let lacks = |qemu: &Qemu| qemu.require(model).err();
         let error = qemus.iter().find_map(|(_, qemu)| qemu.as_ref().ok().and_then(lacks));
@@ -183,8 +210,42 @@ fn leave_out_models(
     if !scenario.factors.nic.is_empty() {
         return Vec::new();
     }
-    let reasons: Vec<&str> = left_out.iter().map(|out| out.reason.as_str()).collect();
-    vec![format!("no NIC model is left: {}", reasons.join("; "))]
+    vec![format!("no NIC model is left: {}", reasons(left_out.get(known..)))]
+}
+
+/// The same of disk models.
+fn leave_out_disks(
+    scenario: &mut Scenario,
+    qemus: &[(Option<String>, Result<Qemu, QemuError>)],
+    left_out: &mut Vec<LeftOut>,
+) -> Vec<String> {
+    if scenario.factors.disk.is_empty() {
+        return Vec::new();
+    }
+    let known = left_out.len();
+    scenario.factors.disk.retain(|&model| {
+        let lacks = |qemu: &Qemu| qemu.require_disk(model).err();
+        let error = qemus.iter().find_map(|(_, qemu)| qemu.as_ref().ok().and_then(lacks));
+        let what = format!("disk {model}");
+        left_out.extend(error.as_ref().map(|e| LeftOut { what, reason: e.to_string() }));
+        error.is_none()
+    });
+    if !scenario.factors.disk.is_empty() {
+        return Vec::new();
+    }
+    vec![format!("no disk model is left: {}", reasons(left_out.get(known..)))]
+}
+
+fn reasons(left_out: Option<&[LeftOut]>) -> String {
+    let reasons = left_out.unwrap_or_default().iter().map(|out| out.reason.as_str());
+    reasons.collect::<Vec<_>>().join("; ")
+}
+
+/// The models of a plan.
+#[derive(Debug)]
+struct Models {
+    nics: Vec<NicModel>,
+    disks: Vec<DiskModel>,
 }
 
 /// What is wanted of guests by who talks to whom.
@@ -196,16 +257,29 @@ struct Wanted {
     forwards: bool,
 }
 
+/// What QEMU lacks for a way of reading and writing disks, in words.
+fn lacks_async_io(qemu: &Qemu, wanted: AsyncIo) -> Option<String> {
+    match qemu.has_async_io(wanted) {
+        Ok(true) => None,
+        Ok(false) => Some(format!(
+            "QEMU {} was built without the asynchronous I/O {}: take drive.aio = \"threads\"",
+            qemu.version,
+            wanted.name()
+        )),
+        Err(error) => Some(error.to_string()),
+    }
+}
+
 /// What a guest is made from, or everything that is in the way.
 fn ingredients_of(
     name: Option<String>,
     guest: Guest,
     qemu: &Result<Qemu, QemuError>,
-    models: &[NicModel],
+    Models { nics, disks }: &Models,
     Wanted { guests, forwards }: Wanted,
 ) -> Result<Ingredients, Vec<String>> {
     let memory_mib = (guest.memory.as_bytes() >> 20).saturating_mul(guests.into());
-    let checks = preflight::all(Path::new("/"), qemu, models, memory_mib);
+    let checks = preflight::all(Path::new("/"), qemu, nics, memory_mib);
     let failed = checks.into_iter().filter(|check| check.status == Status::Fail);
     let in_words = |Check { name, found, advice, .. }| match advice {
         Some(advice) => format!("{name}: {found}: {advice}"),
@@ -213,17 +287,20 @@ fn ingredients_of(
     };
     let mut problems: Vec<String> = failed.map(in_words).collect();
     let (image, modules) = (guest.kernel.as_deref(), guest.modules.as_deref());
-    let kernel = guest_kernel::find(image, modules, models.iter().copied());
+    let kernel = guest_kernel::find(image, modules, nics, disks);
     if let Ok(qemu) = qemu {
         let wanted = || guest.device_options.keys().map(String::as_str);
-        let lacking = models.iter().filter_map(|&m| qemu.require_properties(m, wanted()).err());
+        let lacking = nics.iter().filter_map(|&m| qemu.require_properties(m, wanted()).err());
         problems.extend(lacking.map(|error| error.to_string()));
         let unknown = guest.cpu.as_ref().and_then(|cpu| qemu.require_cpu(cpu).err());
         problems.extend(unknown.map(|error| error.to_string()));
+        problems.extend(lacks_async_io(qemu, guest.drive.aio).filter(|_| !disks.is_empty()));
     }
     if let Ok(kernel) = &kernel {
         problems.extend(guest_kernel::lacks_to_forward(kernel).filter(|_| forwards));
-        let drivers: Vec<&str> = models.iter().map(|model| model.row().module).collect();
+        let of_disks = disks.iter().flat_map(|model| model.row().modules).copied();
+        let drivers: Vec<&str> =
+            nics.iter().map(|model| model.row().module).chain(of_disks).collect();
         let check = |(module, options): (&String, &String)| {
             let checked = |tree: ModuleTree| tree.check_options(&drivers, module, options);
             kernel.module_tree().and_then(checked).err()
@@ -233,9 +310,9 @@ fn ingredients_of(
     }
     match (qemu, kernel) {
         (Ok(qemu), Ok(kernel)) if problems.is_empty() => {
-            let (qemu, models) = (qemu.clone(), models.to_vec());
+            let (qemu, models, disks) = (qemu.clone(), nics.clone(), disks.clone());
             let programs = Programs::default();
-            Ok(Ingredients { qemu, kernel, models, guest, forwards, name, programs })
+            Ok(Ingredients { qemu, kernel, models, disks, guest, forwards, name, programs })
         }
         (_, kernel) => {
             problems.extend(kernel.err().map(|error| format!("{error:#}")));

@@ -80,7 +80,7 @@ pub(super) fn varied<const N: usize>(
 
 /// Datagrams or transactions.
 fn units_per_second(cell: &Cell) -> f64 {
-    let (datagrams, transactions) = match cell.path_name() {
+    let (datagrams, transactions) = match &*cell.path_name() {
         "baseline" => (500e3, 50e3),
         "virtio" => (300e3, 20e3),
         "e1000e" => (50e3, 5e3),

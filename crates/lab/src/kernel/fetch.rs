@@ -8,6 +8,8 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use vioperf_model::disk::DiskModel;
+
 use super::cache::{self, Change, MODULES};
 use super::error::KernelError;
 use super::{GuestKernel, lacks_to_forward, package};
@@ -44,8 +46,13 @@ pub fn fetch(cache_dir: &Path, progress: &mut dyn FnMut(&str)) -> Result<GuestKe
     let there = cache::list(cache_dir)?;
     // An older vioperf kept fewer modules of the same packages.
     let is_whole = |kernel: &GuestKernel| {
-        let lacking = kernel.module_tree().and_then(|tree| lacks_to_forward(&tree));
-        lacking.is_ok_and(|lacking| lacking.is_empty())
+        let drivers: Vec<&str> =
+            DiskModel::all().flat_map(|disk| disk.row().modules).copied().collect();
+        let lacking = kernel.module_tree().and_then(|tree| {
+            let has_drivers = tree.missing(&drivers).is_empty();
+            Ok(!has_drivers || !lacks_to_forward(&tree)?.is_empty())
+        });
+        lacking.is_ok_and(|lacking| !lacking)
     };
     let is_it =
         |cached: &cache::Cached| cached.description.packages == names && is_whole(&cached.kernel);

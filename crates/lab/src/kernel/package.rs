@@ -34,6 +34,7 @@ const KEPT: &[&str] = &[
     "drivers/scsi/virtio_scsi",
     "drivers/scsi/vmw_pvscsi",
     "drivers/scsi/scsi_debug",
+    "drivers/scsi/sym53c8xx_2/",
     "drivers/scsi/megaraid/megaraid_sas",
     "drivers/message/fusion/mptsas",
     "drivers/message/fusion/mptspi",

@@ -12,7 +12,9 @@ use std::time::{Duration, Instant};
 
 use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::Signal;
+use vioperf_model::disk::DiskModel;
 use vioperf_model::nic::NicModel;
+use vioperf_model::scenario::AsyncIo;
 use vioperf_model::suggest::nearest;
 
 use crate::namespace::end;
@@ -95,17 +97,19 @@ pub enum QemuError {
         /// The beginning of what it said.
         answer: String,
     },
-    /// It lacks the device of a NIC model.
+    /// It lacks the device of a model.
     #[error(
-        "QEMU {version} has no device `{device}` for the NIC model `{model}`: {about}; leave the model out or take a newer QEMU"
+        "QEMU {version} has no device `{device}` for the {what} model `{model}`: {about}; leave the model out or take a newer QEMU"
     )]
     NoDevice {
         /// The version.
         version: QemuVersion,
         /// QEMU's name of the device.
         device: &'static str,
+        /// Of what it is a model.
+        what: &'static str,
         /// The model.
-        model: NicModel,
+        model: &'static str,
         /// What the model is.
         about: &'static str,
     },
@@ -179,9 +183,38 @@ impl Qemu {
         Err(QemuError::NoDevice {
             version: self.version,
             device: row.qemu_device,
-            model,
+            what: "NIC",
+            model: row.name,
             about: row.about,
         })
+    }
+
+    /// Asks for the devices of a disk model.
+    ///
+    /// # Errors
+    /// [`QemuError::NoDevice`].
+    pub fn require_disk(&self, model: DiskModel) -> Result<(), QemuError> {
+        let row = model.row();
+        let Some(device) = row.qemu_devices().find(|device| !self.devices.contains(*device)) else {
+            return Ok(());
+        };
+        let (version, what) = (self.version, "disk");
+        Err(QemuError::NoDevice { version, device, what, model: row.name, about: row.about })
+    }
+
+    /// Whether it was built with that way of reading and writing files.
+    ///
+    /// # Errors
+    /// When QEMU does not answer.
+    pub fn has_async_io(&self, wanted: AsyncIo) -> Result<bool, QemuError> {
+        // Without the way it does not come to look for the file.
+        let node =
+            format!("driver=file,node-name=probe,filename=/dev/null/none,aio={}", wanted.name());
+        let answer = ask(
+            &self.path,
+            &["-machine", "none", "-nodefaults", "-display", "none", "-blockdev", &node],
+        )?;
+        Ok(answer.contains("/dev/null/none"))
     }
 
     /// Asks whether the device of a model has all these properties.

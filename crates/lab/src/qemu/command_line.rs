@@ -16,7 +16,7 @@ use vioperf_model::scenario::{HugePages, MachineType};
 
 use super::binary::SECCOMP;
 use super::nic::{Properties, as_argument, chardev};
-use super::{Accelerator, BootImage, Hypervisor, Shape};
+use super::{Accelerator, BootImage, DiskSpec, Hypervisor, Shape};
 
 /// The slots for PCI Express NICs, the one under test first.
 pub(super) const PCIE_SLOTS: [&str; 2] = ["slot0", "slot2"];
@@ -52,6 +52,8 @@ pub(super) struct Parts<'a> {
     pub incoming: bool,
     /// Backend and device of the NICs that are there from the start.
     pub nics: Vec<(Option<Properties>, Properties)>,
+    /// A disk that is there from the start.
+    pub disk: Option<&'a DiskSpec>,
 }
 
 /// The arguments, without the program's name.
@@ -122,6 +124,15 @@ pub(super) fn arguments(parts: &Parts<'_>) -> Vec<OsString> {
             line.option("-netdev", as_argument(backend.clone()));
         }
         line.option("-device", as_argument(device.clone()));
+    }
+    if let Some(disk) = parts.disk {
+        if let Some(thread) = disk.io_thread() {
+            line.option("-object", as_argument(thread));
+        }
+        line.option("-blockdev", disk.block_nodes().to_string());
+        for device in disk.devices(shape.machine) {
+            line.option("-device", as_argument(device));
+        }
     }
     line.0
 }

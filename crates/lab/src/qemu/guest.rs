@@ -9,19 +9,21 @@ use std::net::IpAddr;
 use std::ops::RangeInclusive;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nix::unistd::Pid;
 use serde_json::json;
 use vioperf_model::nic::NicModel;
 use vioperf_model::record::Processor;
-use vioperf_model::scenario::{DeviceOption, Vhost};
+use vioperf_model::scenario::{DeviceOption, MachineType, Vhost};
 use vioperf_netlink::Mac;
 
 use super::fault::{Fault, GuestError};
 use super::machine::{Machine, Start};
 use super::nic::{self, Device, as_json, backend};
-use super::{Accelerator, BootImage, Hypervisor, Shape, Snapshot};
+use super::{Accelerator, BootImage, DiskSpec, Hypervisor, Shape, Snapshot};
+use crate::storage::DiskFile;
 use crate::switch::{Backend, Held, Wire};
 
 /// The kernel's own packet mover for guests.
@@ -86,8 +88,10 @@ pub struct Timings {
 #[derive(Debug)]
 pub struct Guest {
     machine: Machine,
-    /// Its NICs, at least one.
+    /// Its NICs.
     nics: Vec<Plugged>,
+    /// Where the bytes of its disk are, where it has one under test.
+    disk: Option<Arc<DiskFile>>,
     vhost: bool,
     path: String,
     timings: Timings,
@@ -114,10 +118,11 @@ struct Plugged {
     mac: Mac,
 }
 
-/// Starts a guest with those NICs, the one under test first.
+/// Starts a guest with those NICs, the one under test first, and that disk.
 pub(crate) fn start(
     source: GuestSource<'_>,
     plugs: Vec<Plug<'_>>,
+    disk: Option<&DiskSpec>,
 ) -> Result<Guest, Box<GuestError>> {
     let operation = "start the guest";
     let started = Instant::now();
@@ -142,6 +147,11 @@ pub(crate) fn start(
         vhosts.extend(vhost);
         beside = beside.or(wire.beside);
     }
+    if let Some(disk) = disk {
+        let supported = hypervisor.qemu.require_disk(disk.model);
+        supported.map_err(|error| before(Fault::Wire(error.to_string())))?;
+        descriptors.push(disk.file.descriptor());
+    }
     let (machine, timings) = match source {
         GuestSource::Snapshot(snapshot) => {
             let mut machine = snapshot.restore(operation, descriptors, memory_sockets, beside)?;
@@ -151,6 +161,9 @@ pub(crate) fn start(
                     machine.command("plug the NIC in", "netdev_add", &as_json(backend))?;
                 }
                 machine.command("plug the NIC in", "device_add", &as_json(device))?;
+            }
+            if let Some(disk) = disk {
+                plug_disk(&mut machine, disk, snapshot.shape().machine)?;
             }
             machine.command(operation, "cont", &json!({}))?;
             (machine, Timings { restored, plugged: started.elapsed() })
@@ -163,6 +176,7 @@ pub(crate) fn start(
                 shape,
                 incoming: false,
                 nics: properties,
+                disk,
                 memory_sockets,
                 inherited: descriptors,
                 beside,
@@ -179,9 +193,30 @@ pub(crate) fn start(
     };
     let nics = plugs.into_iter().map(plugged).collect();
     let (vhost, path) = (!vhosts.is_empty(), String::new());
-    let mut guest = Guest { machine, nics, vhost, path, timings };
+    let own_disk = disk.map(|disk| Arc::clone(&disk.file));
+    let mut guest = Guest { machine, nics, disk: own_disk, vhost, path, timings };
     guest.verify_backends()?;
+    if let Some(disk) = disk {
+        guest.verify_disk(disk)?;
+    }
     Ok(guest)
+}
+
+/// Plugs a disk in, and what it is attached to.
+fn plug_disk(
+    machine: &mut Machine,
+    disk: &DiskSpec,
+    machine_type: MachineType,
+) -> Result<(), Box<GuestError>> {
+    let operation = "plug the disk in";
+    if let Some(thread) = disk.io_thread() {
+        machine.command(operation, "object-add", &as_json(thread))?;
+    }
+    machine.command(operation, "blockdev-add", &disk.block_nodes())?;
+    for device in disk.devices(machine_type) {
+        machine.command(operation, "device_add", &as_json(device))?;
+    }
+    Ok(())
 }
 
 /// By itself vhost serves virtio under KVM; where it is missing QEMU moves the packets itself.
@@ -307,9 +342,13 @@ impl Guest {
         held.map(|(name, process)| ((*name).to_owned(), process.pid())).collect()
     }
 
-    /// The way of its frames on the host, as the switch was seen to have it; and who moves them.
+    /// The way of its frames on the host, as the switch was seen to have it, and who moves them; nothing where it has no
+    /// NIC.
     #[must_use]
-    pub fn path(&self) -> String {
+    pub fn path(&self) -> Option<String> {
+        if self.nics.is_empty() {
+            return None;
+        }
         let is_shared = self.nics.iter().any(|nic| nic.netdev == Some(SHARED_MEMORY));
         let is_of_card = self.nics.iter().any(|nic| nic.netdev.is_none());
         let mover = match (self.vhost, is_shared) {
@@ -318,7 +357,7 @@ impl Guest {
             (false, false) if is_of_card => "the card",
             (false, false) => "QEMU",
         };
-        format!("{}, its frames moved by {mover}", self.path)
+        Some(format!("{}, its frames moved by {mover}", self.path))
     }
 
     pub(crate) fn set_path(&mut self, path: String) {
@@ -344,6 +383,22 @@ impl Guest {
         let wanted = nic.netdev.unwrap_or("nothing");
         let reason = format!("a NIC should be backed by `{wanted}`, but QEMU says: {text}");
         Err(self.machine.error(operation, Fault::Wire(reason)))
+    }
+
+    /// Whether QEMU itself says that the disk is as it was asked for.
+    fn verify_disk(&mut self, disk: &DiskSpec) -> Result<(), Box<GuestError>> {
+        let operation = "look at the disk";
+        let answer = self.machine.command(operation, "query-block", &json!({}))?;
+        match disk.contradiction(&answer) {
+            None => Ok(()),
+            Some(reason) => Err(self.machine.error(operation, Fault::Wire(reason))),
+        }
+    }
+
+    /// Where the bytes of its disk are, where it has one under test.
+    #[must_use]
+    pub fn disk(&self) -> Option<&DiskFile> {
+        self.disk.as_deref()
     }
 
     /// True when the host's kernel moves the packets (vhost-net), not QEMU.

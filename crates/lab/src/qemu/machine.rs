@@ -22,7 +22,7 @@ use super::command_line::{Parts, arguments};
 use super::fault::{Fault, GuestError};
 use super::monitor::{Monitor, MonitorError};
 use super::nic::Properties;
-use super::{BootImage, Hypervisor, Shape, kvm_statistics};
+use super::{BootImage, DiskSpec, Hypervisor, Shape, kvm_statistics};
 use crate::console::Tail;
 use crate::namespace::{end, inherit, pid_of};
 
@@ -59,6 +59,8 @@ pub(super) struct Start<'a> {
     pub shape: Shape,
     pub incoming: bool,
     pub nics: Vec<(Option<Properties>, Properties)>,
+    /// As [`Parts::disk`].
+    pub disk: Option<&'a DiskSpec>,
     /// As [`Parts::memory_sockets`].
     pub memory_sockets: Vec<(usize, PathBuf)>,
     /// Further descriptors that QEMU inherits, under the same numbers.
@@ -86,6 +88,7 @@ impl Machine {
             memory_sockets: start.memory_sockets,
             incoming: start.incoming,
             nics: start.nics,
+            disk: start.disk,
         };
         let mut inherited = start.inherited;
         inherited.extend([parts.monitor, parts.agent]);

@@ -1,11 +1,13 @@
 //! A cell: one combination of factor levels.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::nic::NicModel;
+use crate::disk::DiskModel;
+use crate::nic::{NicKind, NicModel};
 use crate::scenario::{Factor, Guest, Neighbour, Testbed};
 use crate::section::{self, SectionName};
 use crate::workload::Workload;
@@ -28,8 +30,12 @@ impl fmt::Display for CellId {
 pub struct Cell {
     /// Its name, unique in the plan.
     pub id: CellId,
-    /// The guest's NIC; absent for a baseline, which has no guest in its path.
+    /// The guest's NIC; absent where no load goes over one, and for a baseline, which has no guest in its path.
     pub nic: Option<NicModel>,
+    /// The guest's disk that is read and written; absent for loads of other kinds, and for a baseline, which has the
+    /// host's own file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disk: Option<DiskModel>,
     /// What the path is made of.
     #[serde(flatten)]
     pub testbed: Testbed,
@@ -72,14 +78,25 @@ pub struct VariantOf {
 impl Cell {
     /// Whether others are compared with it: a lab's path without a guest.
     pub fn is_baseline(&self) -> bool {
-        self.nic.is_none() && self.testbed.server.is_none()
+        !self.has_guest() && self.testbed.server.is_none()
+    }
+
+    /// Whether there is a guest in its path.
+    pub fn has_guest(&self) -> bool {
+        self.nic.is_some() || self.disk.is_some()
+    }
+
+    /// What kind of device the model under test is: the disk's, where one is read and written.
+    pub fn device_kind(&self) -> Option<NicKind> {
+        let of_nic = || self.nic.map(|nic| nic.row().kind);
+        self.disk.map(|disk| disk.row().kind).or_else(of_nic)
     }
 
     /// Whether one testbed, guest included, can serve both cells one after the other.
     pub fn shares_testbed_with(&self, other: &Self) -> bool {
         self.shares_lab_with(other)
             && self.testbed.neighbour == other.testbed.neighbour
-            && (self.nic, &self.guest) == (other.nic, &other.guest)
+            && (self.nic, self.disk, &self.guest) == (other.nic, other.disk, &other.guest)
             && self.variant_name() == other.variant_name()
     }
 
@@ -137,10 +154,23 @@ impl Cell {
         (!words.is_empty()).then(|| words.join("/"))
     }
 
-    /// What the cell's path is called in reports: the NIC model, else the machine at the other end, else
+    /// What the cell's path is called in reports: the models of its devices, else the machine at the other end, else
     /// `baseline`.
-    pub fn path_name(&self) -> &str {
+    pub fn path_name(&self) -> Cow<'_, str> {
         let elsewhere = self.testbed.server.as_deref().unwrap_or("baseline");
-        self.nic.map_or(elsewhere, |nic| nic.name())
+        path_name(self.disk, self.nic).unwrap_or(Cow::Borrowed(elsewhere))
+    }
+}
+
+/// What a path through these devices of a guest is called; nothing where there is none.
+pub(super) fn path_name(
+    disk: Option<DiskModel>,
+    nic: Option<NicModel>,
+) -> Option<Cow<'static, str>> {
+    match (disk, nic) {
+        (None, None) => None,
+        (Some(disk), None) => Some(Cow::Borrowed(disk.row().name)),
+        (None, Some(nic)) => Some(Cow::Borrowed(nic.row().name)),
+        (Some(disk), Some(nic)) => Some(Cow::Owned(format!("{disk}+{nic}"))),
     }
 }

@@ -2,7 +2,9 @@
 
 use serde_json::{Map, Value};
 
+use super::cell::path_name;
 use super::{Cell, CellId, Level, VariantOf};
+use crate::disk::DiskModel;
 use crate::nic::NicModel;
 use crate::scenario::{
     AS_IT_IS, Chain, Factor, Guest, IpVersion, Scenario, Testbed, USUAL, Variant,
@@ -18,31 +20,50 @@ pub(crate) type Leveled<T> = (T, Vec<Level>);
 pub(crate) fn cells(scenario: &Scenario) -> Vec<Cell> {
     // A domain of libvirt is always in the path: what would be its baseline is another machine's.
     let is_domain = scenario.testbed.libvirt.is_some() && !scenario.factors.nic.is_empty();
-    let without_guest = (!is_domain).then_some(None);
-    let models = scenario.factors.nic.as_slice().iter().copied().map(Some);
-    let paths = without_guest.into_iter().chain(models);
+    let without_guest = (!is_domain).then_some(Devices::default());
+    let paths = without_guest.into_iter().chain(devices(scenario));
     let workloads = combinations(scenario, scenario.workload.clone());
     let mut cells = Vec::new();
-    for nic in paths {
-        let varies = nic.is_some() || scenario.varies_testbed();
+    for devices in paths {
+        let has_guest = devices != Devices::default();
+        let varies = has_guest || scenario.varies_testbed();
         for variant in if varies { scenario.variants_or_none() } else { vec![None] } {
             let mut testbeds = combinations(scenario, scenario.testbed_of(variant));
-            if nic.is_none() {
+            if !has_guest {
                 testbeds = distinct(testbeds.iter().map(without_guests));
             }
-            let guests = match nic {
-                Some(_) => combinations(scenario, scenario.guest_of(variant)),
-                None => vec![(scenario.guest.clone(), Vec::new())],
+            let guests = match has_guest {
+                true => combinations(scenario, scenario.guest_of(variant)),
+                false => vec![(scenario.guest.clone(), Vec::new())],
             };
             for guest in &guests {
                 for testbed in &testbeds {
-                    let path = Path { nic, variant, guest, testbed };
+                    let path = Path { devices, variant, guest, testbed };
                     cells.extend(workloads.iter().map(|load| cell(scenario, path, load)));
                 }
             }
         }
     }
     cells
+}
+
+/// A guest's devices under test.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Devices {
+    disk: Option<DiskModel>,
+    nic: Option<NicModel>,
+}
+
+/// Every combination of models, where there is any.
+fn devices(scenario: &Scenario) -> Vec<Devices> {
+    fn or_none<T: Copy>(models: &[T]) -> Vec<Option<T>> {
+        if models.is_empty() { vec![None] } else { models.iter().copied().map(Some).collect() }
+    }
+    let (disks, nics) = (&scenario.factors.disk, &scenario.factors.nic);
+    let nics = or_none(nics.as_slice());
+    let of_disk = |disk| nics.iter().map(move |nic| Devices { disk, nic: *nic });
+    let all = or_none(disks.as_slice()).into_iter().flat_map(of_disk);
+    all.filter(|devices| *devices != Devices::default()).collect()
 }
 
 /// A baseline's testbed: what of its levels is about guests alone does not multiply baselines.
@@ -136,41 +157,44 @@ fn in_words<T: Section>(changed: &T, path: &str, level: &Value) -> String {
 /// What a load takes its way through.
 #[derive(Clone, Copy)]
 struct Path<'a> {
-    nic: Option<NicModel>,
+    devices: Devices,
     variant: Option<&'a Variant>,
     guest: &'a Leveled<Guest>,
     testbed: &'a Leveled<Testbed>,
 }
 
 fn cell(scenario: &Scenario, path: Path<'_>, load: &Leveled<Workload>) -> Cell {
-    let Path { nic, variant, guest: (guest, of_guest), testbed: (testbed, of_testbed) } = path;
+    let Path { devices, variant, guest: (guest, of_guest), testbed: (testbed, of_testbed) } = path;
+    let Devices { disk, nic } = devices;
     let (workload, of_load) = load;
     let workload = fitted(workload.clone(), testbed.ip);
     // Only what varies is part of the name; the path and the load's shape always are.
     let mut names = usual_of_testbed(scenario, testbed);
     names.extend(further(of_load).map(|level| level.name.clone()));
     names.extend(usual_of_load(scenario, &workload));
-    let names = names.join("/");
     let id = |path: &str, variant: Option<&Variant>, guest: &[Level], testbed: &[Level]| {
         let guest = guest.iter().map(|level| level.name.as_str());
         let variant = variant.map(|variant| variant.name.as_str());
         let testbed = further(testbed).map(|level| level.name.as_str());
         let words = [path].into_iter().chain(guest).chain(variant).chain(testbed);
-        CellId(words.chain([names.as_str()]).collect::<Vec<_>>().join("/"))
+        CellId(words.chain(names.iter().map(String::as_str)).collect::<Vec<_>>().join("/"))
     };
     let of_baseline = variant.filter(|_| scenario.varies_testbed());
     let (_, without_guests) = without_guests(path.testbed);
-    let in_lab = nic.filter(|_| testbed.server.is_none());
-    let baseline = in_lab.map(|_| id("baseline", of_baseline, &[], &without_guests));
+    let has_guest = devices != Devices::default();
+    let in_lab = has_guest && testbed.server.is_none();
+    let baseline = in_lab.then(|| id("baseline", of_baseline, &[], &without_guests));
     let elsewhere = testbed.server.as_deref().unwrap_or("baseline");
-    let name = nic.map_or(elsewhere, |nic| nic.name());
+    let name = path_name(disk, nic);
+    let name = name.as_deref().unwrap_or(elsewhere);
     let all = id(name, None, of_guest, of_testbed);
     let levels = [of_guest, of_testbed, of_load];
     Cell {
         id: id(name, variant, of_guest, of_testbed),
         nic,
+        disk,
         testbed: testbed.clone(),
-        guest: nic.map(|_| guest.clone()),
+        guest: has_guest.then(|| guest.clone()),
         workload,
         baseline,
         variant: variant.map(|variant| VariantOf { name: variant.name.clone(), of: all }),
@@ -204,6 +228,10 @@ fn usual_of_load(scenario: &Scenario, workload: &Workload) -> Vec<String> {
     add("receivers", workload.receivers.map(|level| level.to_string()));
     add("background", workload.background.map(|level| format!("beside-{level}")));
     let plural = if workload.streams == 1 { "" } else { "s" };
+    if workload.kind == WorkloadKind::Disk {
+        add("streams", Some(format!("{}-worker{plural}", workload.streams)));
+        return names;
+    }
     names.push(format!("{}-stream{plural}", workload.streams));
     names.push(match (&scenario.testbed.server, workload.direction) {
         (None, direction) => direction.to_string(),

@@ -4,7 +4,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Place;
-use crate::wire::ForwardingFacts;
+use crate::scenario::Drive;
+use crate::wire::{DiskFacts, ForwardingFacts};
 
 /// How a trial's guest came about.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -27,6 +28,9 @@ pub struct GuestSetup {
     /// The switch's port that its NIC is on, as the host's samples call it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub port: Option<String>,
+    /// Its disk, where that is read and written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disk: Option<DiskSetup>,
     /// The other guests of the cell.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub others: Vec<OtherGuest>,
@@ -43,9 +47,22 @@ impl GuestSetup {
             ready_ms: None,
             path: None,
             port: None,
+            disk: None,
             others: Vec::new(),
         }
     }
+}
+
+/// A guest's disk, as the guest and QEMU told of it when the guest was ready.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct DiskSetup {
+    /// As the guest sees it.
+    #[serde(flatten)]
+    pub facts: DiskFacts,
+    /// Where its bytes are on the host, in words.
+    pub place: String,
+    /// How QEMU hands it out: format and cache mode as QEMU itself told, the rest as it was started with.
+    pub drive: Drive,
 }
 
 /// A CPU model of QEMU's, and what a guest has of it.

@@ -38,12 +38,6 @@ impl Scenario {
             "name",
             format!("`{}` names no directory: use letters, digits, - and _", self.name),
         );
-        if !self.parts.is_empty() {
-            self.check_parts(&mut check);
-            let parts = self.parts.iter().enumerate();
-            found.extend(parts.flat_map(|(at, part)| self.contradictions_of_part(at, part)));
-            return found;
-        }
         if self.check_size(&mut check) {
             self.check_factors(&mut check);
             self.check_testbed(&mut check);
@@ -60,7 +54,10 @@ impl Scenario {
     fn check_size(&self, check: &mut impl FnMut(bool, &str, String)) -> bool {
         let levels = self.factors.keys().iter().map(|factor| factor.levels.len().max(1));
         let own = levels.fold(1, usize::saturating_mul);
-        let paths = 1 + self.factors.nic.as_slice().len();
+        let models = |count: usize| count.max(1);
+        let factors = &self.factors;
+        let paths =
+            1 + models(factors.nic.as_slice().len()) * models(factors.disk.as_slice().len());
         let cells = own.saturating_mul(paths).saturating_mul(self.variants.len().max(1));
         let message = format!("{cells} combinations of levels: {MOST_CELLS} are the most");
         check(cells > MOST_CELLS, "factors", message);
@@ -106,6 +103,13 @@ impl Scenario {
             "factors.nic",
             message(&nic.map(ToString::to_string).unwrap_or_default()),
         );
+        let disk = factors.disk.repeated();
+        check(
+            disk.is_some(),
+            "factors.disk",
+            message(&disk.map(ToString::to_string).unwrap_or_default()),
+        );
+        self.check_disks(check);
         for (at, factor) in factors.keys().iter().enumerate() {
             let levels = &factor.levels;
             let repeated = (0..levels.len()).find(|i| levels[..*i].contains(&levels[*i]));
@@ -121,11 +125,38 @@ impl Scenario {
             );
             let is_guest = factor.section == SectionName::Guest;
             check(
-                is_guest && factors.nic.is_empty(),
+                is_guest && !factors.have_guests(),
                 &factor.written(),
-                "without a NIC model there is no guest that could vary: give factors.nic".into(),
+                "without a NIC or a disk there is no guest that could vary: give factors.nic or factors.disk".into(),
             );
         }
+    }
+
+    fn check_disks(&self, check: &mut impl FnMut(bool, &str, String)) {
+        let (factors, is_disk) = (&self.factors, self.workload.kind == WorkloadKind::Disk);
+        check(
+            !is_disk && !factors.disk.is_empty(),
+            "factors.disk",
+            "nothing reads or writes a disk: give workload.kind = \"disk\"".into(),
+        );
+        check(
+            is_disk && self.testbed.server.is_some(),
+            "workload.kind",
+            "a disk is measured in a lab on this machine: leave testbed.server out".into(),
+        );
+        let is_alone = self.workload.background.is_none()
+            && factors.levels(SectionName::Workload, "background").is_empty();
+        check(
+            is_disk && is_alone && !factors.nic.is_empty(),
+            "factors.nic",
+            "no load goes over the NIC: give workload.background = \"tcp-stream\", or leave the NIC out"
+                .into(),
+        );
+        check(
+            is_disk && !is_alone && factors.nic.is_empty() && !factors.disk.is_empty(),
+            "workload.background",
+            "the load beside the disk goes over a NIC: give factors.nic too".into(),
+        );
     }
 
     fn check_testbed(&self, check: &mut impl FnMut(bool, &str, String)) {
@@ -243,6 +274,7 @@ impl Testbed {
             "testbed.mtu",
             format!("an MTU of {mtu} is too little: {least}"),
         );
+        self.storage.check(&mut check);
         let is_of_host = self.switch.row().of_host == OfHost::Always;
         check(
             is_of_host && self.interface.is_none(),

@@ -7,6 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 
 use super::changes::{CheckedText, CheckedValue};
+use crate::disk::DiskModel;
 use crate::levels::Levels;
 use crate::nic::NicModel;
 use crate::section::{self, Key, SectionName, Takes, sections_with};
@@ -16,6 +17,8 @@ use crate::section::{self, Key, SectionName, Takes, sections_with};
 pub struct Factors {
     /// NIC models; each gives cells beside the baseline's.
     pub nic: Levels<NicModel>,
+    /// Disk models; each gives cells beside the baseline's.
+    pub disk: Levels<DiskModel>,
     /// Everything else.
     keys: Vec<Factor>,
 }
@@ -32,6 +35,9 @@ pub struct Factor {
     /// Its levels, as they were written.
     pub levels: Vec<Value>,
 }
+
+/// Factors that are models of a guest's devices, and no keys.
+const DEVICES: [&str; 2] = ["nic", "disk"];
 
 /// The level that leaves a key as the scenario has it.
 pub const AS_IT_IS: &str = "default";
@@ -56,7 +62,12 @@ impl Factor {
 impl Factors {
     /// NIC models, and nothing else is varied.
     pub fn of_nics(nic: impl Into<Levels<NicModel>>) -> Self {
-        Self { nic: nic.into(), keys: Vec::new() }
+        Self { nic: nic.into(), ..Self::default() }
+    }
+
+    /// Whether any cell has a guest in its path.
+    pub fn have_guests(&self) -> bool {
+        !self.nic.is_empty() || !self.disk.is_empty()
     }
 
     /// Varies a key too.
@@ -117,21 +128,6 @@ impl Factors {
         }
     }
 
-    /// Replaces levels of a key; those that nothing is given for stay.
-    pub(super) fn map_levels(
-        &mut self,
-        section: SectionName,
-        path: &str,
-        change: impl Fn(&Value) -> Option<Value>,
-    ) {
-        let it = self.keys.iter_mut().find(|f| f.section == section && f.path == path);
-        for level in it.into_iter().flat_map(|factor| &mut factor.levels) {
-            if let Some(changed) = change(level) {
-                *level = changed;
-            }
-        }
-    }
-
     /// The factor that a key, or something inside of it, is varied by; the key with its section.
     pub fn varying(&self, full_path: &str) -> Option<&Factor> {
         let inside = format!("{full_path}.");
@@ -165,6 +161,10 @@ impl Serialize for Factors {
         let mut table = Map::new();
         let nic = serde_json::to_value(&self.nic).map_err(serde::ser::Error::custom)?;
         table.insert("nic".to_owned(), nic);
+        if !self.disk.is_empty() {
+            let disk = serde_json::to_value(&self.disk).map_err(serde::ser::Error::custom)?;
+            table.insert("disk".to_owned(), disk);
+        }
         for factor in &self.keys {
             section::set(&mut table, &factor.written, Value::Array(factor.levels.clone()));
         }
@@ -189,13 +189,18 @@ impl<'de> Visitor<'de> for FactorsVisitor {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Factors, A::Error> {
         let mut factors = Factors::default();
-        let is_known = |key: &str| match key == "nic" || SectionName::named(key).is_some() {
+        let is_known = |key: &str| match DEVICES.contains(&key) || SectionName::named(key).is_some()
+        {
             true => Ok(()),
             false => Inside::TOP.check(key),
         };
         while let Some(key) = map.next_key_seed(CheckedText(is_known))? {
             if key == "nic" {
                 factors.nic = map.next_value()?;
+                continue;
+            }
+            if key == "disk" {
+                factors.disk = map.next_value()?;
                 continue;
             }
             let inside = match SectionName::named(&key) {
@@ -257,8 +262,9 @@ impl Inside {
             (!rest.contains('.')).then(|| format!("`{rest}`"))
         };
         let keys = self.sections().into_iter().flat_map(SectionName::keys);
-        let nic = self.path.is_empty().then(|| "`nic`".to_owned());
-        let mut names: Vec<String> = nic.into_iter().chain(keys.filter_map(here)).collect();
+        let devices = DEVICES.iter().filter(|_| self.path.is_empty());
+        let devices = devices.map(|device| format!("`{device}`"));
+        let mut names: Vec<String> = devices.chain(keys.filter_map(here)).collect();
         names.dedup();
         format!("unknown field `{key}`, expected one of {}", names.join(", "))
     }
@@ -397,9 +403,15 @@ impl schemars::JsonSchema for Factors {
             "NIC models; each gives cells beside the baseline's.".into(),
         );
         properties.insert("nic".to_owned(), nic.to_value());
+        let mut disk = generator.subschema_for::<Levels<DiskModel>>();
+        disk.insert(
+            "description".into(),
+            "Disk models, for loads of kind `disk`; each gives cells beside the baseline's.".into(),
+        );
+        properties.insert("disk".to_owned(), disk.to_value());
         schemars::json_schema!({
             "type": "object",
-            "description": "What is varied: NIC models, and any key of guest, testbed and workload. The level \
+            "description": "What is varied: NIC and disk models, and any key of guest, testbed and workload. The level \
                             `default` leaves a key as the scenario has it.",
             "properties": properties,
             "additionalProperties": false,

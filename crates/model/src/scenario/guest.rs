@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::checks::LOADS;
 use super::variants::is_default;
-use super::{Contradiction, HugePages, MachineType};
+use super::{Contradiction, Drive, HugePages, MachineType};
 use crate::interface_settings::{Coalesce, InterfaceSettings, Rings, Steering};
 use crate::units::{ByteSize, CoreLoad, TimeSpan};
 
@@ -84,6 +84,11 @@ pub struct Guest {
     #[serde(skip_serializing_if = "is_default")]
     #[schemars(extend("x-absent" = "`auto`"))]
     pub vhost: Vhost,
+    /// How QEMU hands the disk to the guest (`factors.disk`). QEMU is asked what is in force; where that is otherwise the
+    /// trial is void.
+    #[serde(skip_serializing_if = "is_default")]
+    #[schemars(extend("x-absent" = "as its keys say"))]
+    pub drive: Drive,
     /// QEMU's CPU model (`qemu-system-x86_64 -cpu help` lists them), with features if wanted:
     /// `"Skylake-Server,-avx512f"`. QEMU is asked which one a guest got, and what of it is missing.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -129,6 +134,7 @@ impl Default for Guest {
             xps: None,
             port: InterfaceSettings::default(),
             vhost: Vhost::default(),
+            drive: Drive::default(),
             cpu: None,
             machine: MachineType::default(),
             huge_pages: HugePages::default(),
@@ -220,10 +226,10 @@ const MAX_KERNEL_ARGUMENTS_BYTES: usize = 1800;
 const MAX_DRIVER_OPTIONS_BYTES: usize = 1000;
 
 impl Guest {
-    /// The guest without what its NIC alone has: those that are equal in this can be restored from
+    /// The guest without what its NIC and its disk alone have: those that are equal in this can be restored from
     /// one snapshot.
     #[must_use]
-    pub fn without_nic_settings(&self) -> Self {
+    pub fn without_device_settings(&self) -> Self {
         Self {
             device_options: BTreeMap::new(),
             offloads: BTreeMap::new(),
@@ -234,6 +240,7 @@ impl Guest {
             xps: None,
             port: InterfaceSettings::default(),
             vhost: Vhost::default(),
+            drive: Drive::default(),
             load: None,
             ..self.clone()
         }
@@ -344,7 +351,7 @@ mod tests {
         assert_eq!((changed.kernel.as_deref(), changed.modules), (Some("/boot/b"), None));
         assert_eq!(changed.offloads.len(), 2);
         assert_eq!(changed.memory, guest.memory);
-        assert_eq!(Changes::<Guest>::default().applied_to(&guest), guest);
+        assert_eq!(Changes::default().applied_to(&guest), guest);
     }
 
     #[test]

@@ -183,7 +183,7 @@ impl Scenario {
         }
         for (key, is_asked) in of_guests {
             let without_guest = self.factors.nic.is_empty() && !between_machines;
-            let message = "without a NIC model there is no guest: give factors.nic";
+            let message = "without a NIC model no load goes between guests: give factors.nic";
             check(is_asked && without_guest, &self.written_at(key), message.into());
         }
         check(

@@ -88,9 +88,9 @@ impl Scenario {
             "between two machines vioperf changes nothing: compare two tests instead".into(),
         );
         check(
-            self.factors.nic.is_empty() && !self.varies_testbed(),
+            !self.factors.have_guests() && !self.varies_testbed(),
             "variants",
-            "without a NIC model there is no guest that could vary: give factors.nic".into(),
+            "without a NIC or a disk there is no guest that could vary: give factors.nic or factors.disk".into(),
         );
         for factor in self.factors.keys() {
             let is_changed = self.variants.iter().any(|variant| match factor.section {

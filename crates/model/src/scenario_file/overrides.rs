@@ -52,7 +52,7 @@ impl FromStr for Override {
         let mut known = known_keys::<Scenario>();
         // What can be varied are the keys of the other sections.
         known.retain(|(section, _)| section != "factors" && !section.starts_with("factors."));
-        known.push(("factors".to_owned(), vec!["nic".to_owned()]));
+        known.push(("factors".to_owned(), ["nic", "disk"].map(str::to_owned).to_vec()));
         let (section, key) = resolve(path, &known)?;
         let value = value_of(value.trim(), section.as_deref(), &known);
         let is_factor = named || USUAL.contains(&path);
@@ -73,11 +73,6 @@ impl Override {
             value,
             is_factor: false,
         }
-    }
-
-    /// The same for a key at the scenario's top.
-    pub fn top(option: &str, key: &str, value: impl Into<Value>) -> Self {
-        Self { section: None, ..Self::option(option, "", key, value) }
     }
 
     /// A variant (`new`), or something that one has otherwise (`new:qemu=/opt/qemu`,

@@ -14,6 +14,7 @@ use std::path::Path;
 use super::parts::{Description, Part};
 use crate::cli::LabUpArgs;
 use crate::conductor::core_speed::Cores;
+use crate::conductor::disk_files::DiskFiles;
 use crate::conductor::hypervisor::{GuestSupply, Ingredients};
 use crate::conductor::lab_stage::LabStage;
 use crate::conductor::placement::Placements;
@@ -54,7 +55,6 @@ impl Wanted {
     /// When it makes no sense, or this machine lacks something for it.
     pub fn check(args: &LabUpArgs) -> Result<Self, Failure> {
         let found = prepare::scenario(&args.scenario, &args.changes)?;
-        let found = found.single().map_err(Failure::Usage)?;
         if let Some(server) = &found.scenario.testbed.server {
             return Err(Failure::Usage(anyhow!(
                 "the scenario measures to {server}, a machine that is there without vioperf: there is no lab to stand. Go \
@@ -62,7 +62,7 @@ impl Wanted {
             )));
         }
         let Ready { scenario, left_out, without, mut ingredients } =
-            preflight::check(found.scenario)?;
+            preflight::check(found.scenario, &[])?;
         let plan = prepare::plan(&scenario, &without);
         let cell = chosen(&plan, args.cell.as_deref(), &left_out)?.clone();
         ingredients.retain(|made| cell.guest.as_ref() == Some(&made.guest));
@@ -112,6 +112,7 @@ impl Wanted {
             watch: None,
             standing: Some(standing),
             burn: None,
+            disk_files: DiskFiles::default(),
             guests_started: 0,
         };
         stage.make_ready(&self.cell).with_context(|| format!("the testbed of {}", self.cell.id))?;
@@ -158,7 +159,7 @@ pub fn parts_of(standing: &Standing) -> Vec<Part> {
             None => Some(end.interface.name.clone()),
         },
         addresses: end.addresses.clone(),
-        note: Some(guest.path()),
+        note: guest.path(),
     });
     let ends = standing.ends_on_host();
     let ends = ends.into_iter().map(|(end, _)| Part {

@@ -124,8 +124,6 @@ impl<'a> Bench<'a> {
             guest: self.guest.clone(),
             workload: wanted.workload.clone(),
             factors: Factors::of_nics(nic),
-            scale: None,
-            parts: Vec::new(),
             variants: Vec::new(),
             repeat: Repeat { blocks: 1, ..Repeat::default() },
         }
@@ -135,9 +133,8 @@ impl<'a> Bench<'a> {
     pub(super) fn measure(&mut self, wanted: &Wanted) -> Result<Trial, Trouble> {
         let scenario = self.scenario(wanted);
         let plan = Plan::new(&scenario, 0);
-        let is_wanted = |cell: &&vioperf_model::plan::Cell| {
-            (cell.nic.is_some()) == (wanted.path == Path::Guest)
-        };
+        let is_wanted =
+            |cell: &&vioperf_model::plan::Cell| (cell.has_guest()) == (wanted.path == Path::Guest);
         let none = || Trouble::End(anyhow!("the plan has no cell {}", wanted.path));
         let cell = plan.cells.iter().find(is_wanted).cloned().ok_or_else(none)?;
         if self.stage.interrupt.urgency() > Urgency::None {

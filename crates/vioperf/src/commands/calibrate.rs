@@ -16,6 +16,7 @@ use vioperf_model::workload::{Workload, WorkloadKind};
 use crate::calibrate::{self, Bench, Findings, render, stored};
 use crate::cli::{CalibrateArgs, CalibrateFormat};
 use crate::conductor::core_speed::Cores;
+use crate::conductor::disk_files::DiskFiles;
 use crate::conductor::hypervisor::{GuestSupply, Ingredients};
 use crate::conductor::lab_stage::LabStage;
 use crate::conductor::placement::Placements;
@@ -36,7 +37,7 @@ const NIC: &str = "virtio";
 pub fn execute(args: &CalibrateArgs, output: &Output) -> Result<ExitCode, Failure> {
     let scenario = scenario(args)?;
     // Without a guest the host's part is still worth having.
-    let (ingredients, no_guest) = match preflight::check(scenario.clone()) {
+    let (ingredients, no_guest) = match preflight::check(scenario.clone(), &[]) {
         Ok(Ready { ingredients, .. }) => (ingredients, None),
         Err(failure) => (Vec::new(), Some(failure.to_string())),
     };
@@ -71,8 +72,6 @@ fn scenario(args: &CalibrateArgs) -> Result<Scenario> {
         guest: Guest { kernel: args.kernel.clone(), qemu: args.qemu.clone(), ..Guest::default() },
         workload: Workload::new(WorkloadKind::TcpStream),
         factors: Factors::of_nics(vec![nic]),
-        scale: None,
-        parts: Vec::new(),
         variants: Vec::new(),
         repeat: Repeat::default(),
     })
@@ -120,6 +119,7 @@ fn measure(
         watch: None,
         standing: Some(standing),
         burn: None,
+        disk_files: DiskFiles::default(),
         guests_started: 0,
     };
     let quick = asked.args.quick;

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use vioperf_lab::kernel::{Source, cache, fetch};
+use vioperf_model::disk::DiskModel;
 use vioperf_model::nic::NicModel;
 
 use crate::exit::Failure;
@@ -11,11 +12,13 @@ use crate::output::Output;
 use crate::{guest_kernel, paths};
 
 /// Puts the distribution's current kernel into the cache; with `if_needed` only where guests have
-/// none that drives every NIC model and forwards.
+/// none that drives every NIC and disk model and forwards.
 pub fn fetch(if_needed: bool, output: &Output) -> Result<ExitCode, Failure> {
     let directory = paths::kernel_cache()?;
+    let (nics, disks): (Vec<_>, Vec<_>) =
+        (NicModel::made_by_qemu().collect(), DiskModel::all().collect());
     if if_needed
-        && let Ok(found) = guest_kernel::find(None, None, NicModel::made_by_qemu())
+        && let Ok(found) = guest_kernel::find(None, None, &nics, &disks)
         && (found.source != Source::Cache || guest_kernel::lacks_to_forward(&found).is_none())
     {
         output.note(format_args!("kernel {} ({}) serves guests", found.release, found.source));

@@ -17,6 +17,7 @@ use crate::calibrate::stored;
 use crate::cli::RunArgs;
 use crate::commands::report::analysis_of;
 use crate::conductor::core_speed::Cores;
+use crate::conductor::disk_files::DiskFiles;
 use crate::conductor::hypervisor::{GuestSupply, Ingredients};
 use crate::conductor::lab_stage::LabStage;
 use crate::conductor::placement::Placements;
@@ -39,12 +40,9 @@ use crate::scenarios::Found;
 use crate::store::{self, RunDirectory};
 use crate::{machine_look, prepare, report};
 
-mod parts;
-
 /// Everything that is settled before the lab is made.
 struct Prepared {
     origin: String,
-    command_line: Vec<String>,
     scenario: Scenario,
     left_out: Vec<LeftOut>,
     plan: Plan,
@@ -56,50 +54,21 @@ struct Prepared {
 
 /// Measures a scenario and reports.
 pub fn execute(args: &RunArgs, output: &Output) -> Result<ExitCode, Failure> {
-    if let Some(whole) = &args.part_of {
-        return parts::measure_one(whole, args, output);
-    }
-    if let Some(directory) = args.resume.as_deref() {
-        if store::parts::holds_parts(directory) {
-            return parts::resume(directory, args, output);
+    sandboxed::put_back_what_is_left(output);
+    let prepared = match &args.resume {
+        None => {
+            let name = args.scenario.as_deref().unwrap_or_default();
+            let found = prepare::scenario(name, &args.changes)?;
+            if let Some(server) = found.scenario.testbed.server.clone() {
+                return between_machines(found, &server, args, output);
+            }
+            prepare_new(found, args, output)?
         }
-        return go_on(directory, args, output);
-    }
-    let name = args.scenario.as_deref().unwrap_or_default();
-    let found = prepare::scenario(name, &args.changes)?;
-    let directory = args.out.clone().unwrap_or_else(|| default_directory(&found.scenario));
-    if !found.parts.is_empty() {
-        return parts::begin(found, &directory, args, output);
-    }
-    begin(found, std::env::args().collect(), directory, args, output)
-}
-
-/// Measures a scenario that has no parts.
-fn begin(
-    found: Found,
-    command_line: Vec<String>,
-    directory: PathBuf,
-    args: &RunArgs,
-    output: &Output,
-) -> Result<ExitCode, Failure> {
-    if let Some(server) = found.scenario.testbed.server.clone() {
-        return between_machines(found, &server, &directory, args, output);
-    }
-    sandboxed::put_back_what_is_left(output);
-    let prepared = prepare_new(found, command_line, directory, output)?;
-    measure(&prepared, args, output)
-}
-
-/// Goes on with a run.
-fn go_on(directory: &Path, args: &RunArgs, output: &Output) -> Result<ExitCode, Failure> {
-    sandboxed::put_back_what_is_left(output);
-    match prepare_resumed(directory, args, output)? {
-        Left::Nothing(how) => conclude(directory, &how, args, output),
-        Left::Some(prepared) => measure(&prepared, args, output),
-    }
-}
-
-fn measure(prepared: &Prepared, args: &RunArgs, output: &Output) -> Result<ExitCode, Failure> {
+        Some(directory) => match prepare_resumed(directory, args, output)? {
+            Left::Nothing(how) => return conclude(directory, &how, args, output),
+            Left::Some(prepared) => *prepared,
+        },
+    };
     // From here on there are two processes; until here there was one thread.
     match sandboxed::enter(output)? {
         Side::Outside(ended) => {
@@ -112,7 +81,7 @@ fn measure(prepared: &Prepared, args: &RunArgs, output: &Output) -> Result<ExitC
             }
             Ok(ExitCode::from(u8::try_from(ended.exit_code()).unwrap_or(1)))
         }
-        Side::Inside(sandbox) => inside(&sandbox, prepared, args, output),
+        Side::Inside(sandbox) => inside(&sandbox, &prepared, args, output),
     }
 }
 
@@ -120,32 +89,28 @@ fn measure(prepared: &Prepared, args: &RunArgs, output: &Output) -> Result<ExitC
 fn between_machines(
     found: Found,
     server: &str,
-    directory: &Path,
     args: &RunArgs,
     output: &Output,
 ) -> Result<ExitCode, Failure> {
-    let stored = scenario_run::run(found, server, directory, args, output)?;
-    let code = conclude(directory, &stored.how, args, output)?;
+    let directory = args.out.clone().unwrap_or_else(|| default_directory(&found.scenario));
+    let stored = scenario_run::run(found, server, &directory, args, output)?;
+    let code = conclude(&directory, &stored.how, args, output)?;
     stored.not_put_back.map_or(Ok(code), |error| Err(error.into()))
 }
 
-fn prepare_new(
-    found: Found,
-    command_line: Vec<String>,
-    directory: PathBuf,
-    output: &Output,
-) -> Result<Prepared, Failure> {
-    let Ready { scenario, left_out, without, ingredients } = preflight::check(found.scenario)?;
+fn prepare_new(found: Found, args: &RunArgs, output: &Output) -> Result<Prepared, Failure> {
+    let Ready { scenario, left_out, without, ingredients } =
+        preflight::check(found.scenario, &args.allow_overwrite)?;
     for left_out in &left_out {
         output.warning(format_args!("{} is left out: {}", left_out.what, left_out.reason));
     }
     let plan = prepare::plan(&scenario, &without);
+    let directory = args.out.clone().unwrap_or_else(|| default_directory(&scenario));
     store::check_vacant(&directory).map_err(|error| Failure::Usage(error.into()))?;
     let costs = prepare::likely_costs(scenario.guest.accel);
     announce(&scenario, &plan, costs, output);
     let origin = found.origin;
-    let resumed = None;
-    Ok(Prepared { origin, command_line, scenario, left_out, plan, ingredients, directory, resumed })
+    Ok(Prepared { origin, scenario, left_out, plan, ingredients, directory, resumed: None })
 }
 
 /// What of a run is left to measure.
@@ -167,9 +132,9 @@ fn prepare_resumed(directory: &Path, args: &RunArgs, output: &Output) -> Result<
         return Ok(Left::Nothing(how));
     }
     resumed.announce(output);
-    let RunInfo { scenario, scenario_origin, plan, left_out, command_line, .. } =
-        resumed.info.clone();
-    let Ready { scenario, left_out: lacking, ingredients, .. } = preflight::check(scenario)?;
+    let RunInfo { scenario, scenario_origin, plan, left_out, .. } = resumed.info.clone();
+    let Ready { scenario, left_out: lacking, ingredients, .. } =
+        preflight::check(scenario, &args.allow_overwrite)?;
     if let Some(lacking) = lacking.iter().find(|lacking| !left_out.contains(lacking)) {
         return Err(Failure::Machine(anyhow!(
             "the run cannot go on as it began: {} cannot be had here any more ({})",
@@ -177,16 +142,11 @@ fn prepare_resumed(directory: &Path, args: &RunArgs, output: &Output) -> Result<
             lacking.reason
         )));
     }
-    Ok(Left::Some(Box::new(Prepared {
-        origin: scenario_origin,
-        command_line,
-        scenario,
-        left_out,
-        plan,
-        ingredients,
-        directory: directory.to_owned(),
-        resumed: Some(resumed),
-    })))
+    let directory = directory.to_owned();
+    let origin = scenario_origin;
+    let resumed = Some(resumed);
+    let prepared = Prepared { origin, scenario, left_out, plan, ingredients, directory, resumed };
+    Ok(Left::Some(Box::new(prepared)))
 }
 
 fn announce(scenario: &Scenario, plan: &Plan, costs: &Costs, output: &Output) {
@@ -205,8 +165,7 @@ fn announce(scenario: &Scenario, plan: &Plan, costs: &Costs, output: &Output) {
 
 fn default_directory(scenario: &Scenario) -> PathBuf {
     let time = jiff::Zoned::now().strftime("%Y%m%d-%H%M%S");
-    // A directory of its own, and not one in that of another.
-    Path::new("runs").join(format!("{}-{time}", scenario.name.replace('/', "-")))
+    Path::new("runs").join(format!("{}-{time}", scenario.name))
 }
 
 /// The part that runs in the sandbox.
@@ -316,6 +275,7 @@ impl Session<'_> {
             watch: dashboard.as_ref().map(|dashboard| -> &dyn Watch { dashboard }),
             standing: Some(standing),
             burn: None,
+            disk_files: DiskFiles::default(),
             guests_started: 0,
         };
         let how = Schedule {
@@ -358,7 +318,7 @@ fn run_info(prepared: &Prepared, supply: &GuestSupply, placements: &Placements) 
         schema_version: SCHEMA_VERSION,
         vioperf_version: env!("CARGO_PKG_VERSION").to_owned(),
         started_at: now(),
-        command_line: prepared.command_line.clone(),
+        command_line: std::env::args().collect(),
         scenario_origin: prepared.origin.clone(),
         scenario: prepared.scenario.clone(),
         left_out: prepared.left_out.clone(),
@@ -384,19 +344,19 @@ fn conclude(
     output: &Output,
 ) -> Result<ExitCode, Failure> {
     let analysis = analysis_of(directory, output)?;
-    // A part's report is part of the whole's.
-    let is_part = args.part_of.is_some();
-    if !is_part {
-        let text = if args.json {
-            report::json::render(&analysis)
-        } else {
-            report::terminal::render(&analysis, args.wide, output.colors_results())
-        };
-        output.result(&text)?;
+    let text = if args.json {
+        report::json::render(&analysis)
+    } else {
+        report::terminal::render(&analysis, args.wide, output.colors_results())
+    };
+    output.result(&text)?;
+    let page = directory.join("report.html");
+    match store::write_whole(directory, "report.html", report::html::render(&analysis).as_bytes()) {
+        Ok(()) => output.note(format_args!("HTML report: {}", page.display())),
+        Err(error) => output.warning(error),
     }
-    write_page(directory, &report::html::render(&analysis), is_part, output);
     history::enter(&analysis, Some(directory), args.no_history, output);
-    if matches!(how, RunEnding::Interrupted { .. } | RunEnding::Failed { .. }) && !is_part {
+    if matches!(how, RunEnding::Interrupted { .. } | RunEnding::Failed { .. }) {
         output.note(match analysis.run.scenario.testbed.server {
             None => format!("to go on: vioperf run --resume {}", directory.display()),
             Some(_) => format!(
@@ -411,15 +371,4 @@ fn conclude(
     }
     let incomplete = analysis.cells.iter().any(|cell| cell.trials.completed == 0);
     Ok(run_code(how, incomplete))
-}
-
-/// Writes the page of a run beside its records.
-fn write_page(directory: &Path, page: &str, is_part: bool, output: &Output) {
-    match store::write_whole(directory, "report.html", page.as_bytes()) {
-        Ok(()) if is_part => {}
-        Ok(()) => {
-            output.note(format_args!("HTML report: {}", directory.join("report.html").display()));
-        }
-        Err(error) => output.warning(error),
-    }
 }

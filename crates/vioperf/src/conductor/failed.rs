@@ -22,6 +22,11 @@ impl Failed {
         }
     }
 
+    /// For a reason of no guest's and no node's.
+    pub(super) fn because(error: impl std::fmt::Display) -> Self {
+        Self { reason: error.to_string(), console_tail: Vec::new(), interrupted: false }
+    }
+
     /// As the error of something that is not a trial: the last words are part of it.
     pub(super) fn into_error(self) -> anyhow::Error {
         match self.console_tail.is_empty() {
@@ -41,9 +46,7 @@ impl From<LabError> for Failed {
     fn from(error: LabError) -> Self {
         match error {
             LabError::Guest(error) => Self::of_guest(*error),
-            other => {
-                Self { reason: other.to_string(), console_tail: Vec::new(), interrupted: false }
-            }
+            other => Self::because(other),
         }
     }
 }

@@ -14,6 +14,7 @@ use vioperf_lab::initramfs::{Initramfs, Programs};
 use vioperf_lab::kernel::{ALWAYS_NEEDED, GuestKernel, USED_IF_PRESENT, USED_TO_FORWARD};
 use vioperf_lab::qemu::accelerator::{self, Key, Memory};
 use vioperf_lab::qemu::{Accelerator, BootImage, Hypervisor, Qemu, Shape, Snapshot, Verdict};
+use vioperf_model::disk::DiskModel;
 use vioperf_model::nic::NicModel;
 use vioperf_model::plan::{Cell, Plan};
 use vioperf_model::record::{HypervisorFacts, TemplateTimes};
@@ -36,6 +37,8 @@ pub struct Ingredients {
     pub kernel: GuestKernel,
     /// Every NIC model of the plan.
     pub models: Vec<NicModel>,
+    /// Every disk model of the plan.
+    pub disks: Vec<DiskModel>,
     /// The guest as it is wanted.
     pub guest: Guest,
     /// What its kind is called, where there are several.
@@ -55,7 +58,7 @@ pub struct GuestSupply {
 /// How guests of a kind are made.
 #[derive(Debug)]
 pub struct GuestOrder {
-    /// What they start from; those that differ in their NIC's settings alone share it.
+    /// What they start from; those that differ in the settings of their devices alone share it.
     pub factory: Rc<GuestFactory>,
     /// What they are.
     pub guest: Guest,
@@ -74,10 +77,10 @@ impl GuestSupply {
     ) -> Result<Self> {
         let mut orders: Vec<GuestOrder> = Vec::new();
         for ingredients in ingredients {
-            let wanted = ingredients.guest.without_nic_settings();
+            let wanted = ingredients.guest.without_device_settings();
             let same = orders
                 .iter()
-                .find(|made| made.guest.without_nic_settings() == wanted)
+                .find(|made| made.guest.without_device_settings() == wanted)
                 .map(|made| Rc::clone(&made.factory));
             let factory = match same {
                 Some(factory) => factory,
@@ -240,8 +243,14 @@ fn boot_image(
     let boot = kernel.boot_file(&paths::kernel_cache()?, &mut |line| output.note(line))?;
     let image = fs::read(&boot.path)
         .with_context(|| format!("cannot read the kernel {}", boot.path.display()))?;
-    let mut drivers: Vec<&str> = ingredients.models.iter().map(|nic| nic.row().module).collect();
-    drivers.dedup();
+    let of_nics = ingredients.models.iter().map(|nic| nic.row().module);
+    let of_disks = ingredients.disks.iter().flat_map(|disk| disk.row().modules).copied();
+    let mut drivers: Vec<&str> = Vec::new();
+    for driver in of_nics.chain(of_disks) {
+        if !drivers.contains(&driver) {
+            drivers.push(driver);
+        }
+    }
     let wanted: Vec<&str> = ALWAYS_NEEDED.iter().chain(&drivers).copied().collect();
     let to_forward = if ingredients.forwards { USED_TO_FORWARD } else { &[] };
     let of_cards: Vec<&str> = ingredients

@@ -7,7 +7,6 @@ use anyhow::Result;
 use nix::unistd::Pid;
 use vioperf_lab::GuestPart;
 use vioperf_lab::sandbox::Sandbox;
-use vioperf_model::nic::NicModel;
 use vioperf_model::plan::Cell;
 use vioperf_model::record::{CoreSpeed, GuestOrigin, GuestSetup, Place, SearchRecord};
 use vioperf_model::scenario::{Neighbour, Reuse};
@@ -16,6 +15,7 @@ use vioperf_model::wire::WatchedProcess;
 use vioperf_model::workload::{Workload, WorkloadKind};
 
 use super::core_speed::Cores;
+use super::disk_files::DiskFiles;
 use super::failed::Failed;
 use super::hypervisor::GuestSupply;
 use super::in_force;
@@ -59,6 +59,8 @@ pub struct LabStage<'a> {
     pub standing: Option<Standing>,
     /// Part of a core that the near end burns during trials, to check readings by.
     pub burn: Option<Ratio>,
+    /// What disks' bytes are in, made as they are first wanted.
+    pub disk_files: DiskFiles,
     /// Guests started so far: each gets an address of its own, so that no neighbour entry is stale.
     pub guests_started: u16,
 }
@@ -66,10 +68,12 @@ pub struct LabStage<'a> {
 impl Stage for LabStage<'_> {
     fn attempt(&mut self, cell: &Cell) -> Result<Attempt> {
         let mut standing = self.lab_for(cell)?;
-        let setup = match self.make_guests_ready(&mut standing, cell) {
-            Ok(setup) => setup,
-            Err(failed) => return Ok(void(failed, None, true)),
-        };
+        let ready = self.make_guests_ready(&mut standing, cell);
+        let setup =
+            match ready.and_then(|setup| self.give_disk(&mut standing, cell).map(|()| setup)) {
+                Ok(setup) => setup,
+                Err(failed) => return Ok(void(failed, None, true)),
+            };
         let is_fresh = setup.as_ref().is_some_and(|setup| setup.origin != GuestOrigin::Reused);
         let (undisturbed, interrupt) = (self.undisturbed, self.interrupt);
         let given_up = || !undisturbed || interrupt.urgency() > Urgency::None;
@@ -173,15 +177,18 @@ fn nodes<'a>(standing: &'a mut Standing, cell: &Cell, is_emulated: bool) -> Node
         let is_busy = *part == GuestPart::Neighbour && cell.testbed.neighbour == Neighbour::Busy;
         beside.push(Beside { endpoint, is_busy });
     }
+    let is_disk = cell.workload.kind == WorkloadKind::Disk;
+    let has_far = !is_disk || cell.workload.background_load().is_some();
     let far = match (far_guest, host_end) {
-        (Some(far), _) => far,
+        _ if !has_far => None,
+        (Some(far), _) => Some(far),
         (None, Some(host_end)) => {
             processes.extend(lab.host_end.iter().map(|end| watched("host-end", end.process.pid())));
-            host_end
+            Some(host_end)
         }
         (None, None) => {
             processes.push(watched("peer", lab.peer.process.pid()));
-            peer
+            Some(peer)
         }
     };
     Nodes {
@@ -271,14 +278,16 @@ impl LabStage<'_> {
             standing.dismiss_guest(self.reuse)?;
         }
         standing.dismiss_others(cell, self.reuse)?;
-        let Some(model) = cell.nic else { return Ok(None) };
+        if !cell.has_guest() {
+            return Ok(None);
+        }
         for part in beside(cell) {
             if standing.other(part).is_some() {
                 continue;
             }
             let guest = match standing.wake(part, cell)? {
                 Some(woken) => woken,
-                None => self.start(standing, model, cell, part)?.0,
+                None => self.start(standing, cell, part)?.0,
             };
             standing.others.push(guest);
             if part == GuestPart::Forwarder {
@@ -290,7 +299,7 @@ impl LabStage<'_> {
             None => match standing.wake(GuestPart::UnderTest, cell)? {
                 Some(woken) => standing.guest.insert(woken).reused(),
                 None => {
-                    let (guest, setup) = self.start(standing, model, cell, GuestPart::UnderTest)?;
+                    let (guest, setup) = self.start(standing, cell, GuestPart::UnderTest)?;
                     standing.guest = Some(guest);
                     setup
                 }
@@ -300,11 +309,20 @@ impl LabStage<'_> {
         Ok(Some(setup))
     }
 
+    /// Gives a baseline's near end the file that guests' disks are in.
+    fn give_disk(&mut self, standing: &mut Standing, cell: &Cell) -> Result<(), Failed> {
+        standing.second.disk = None;
+        if cell.workload.kind == WorkloadKind::Disk && cell.is_baseline() {
+            let file = self.disk_files.of(cell, self.interrupt)?;
+            standing.second.disk = Some(file.path());
+        }
+        Ok(())
+    }
+
     /// Starts a guest where there is memory for it, or is again when others that rest have gone.
     fn start(
         &mut self,
         standing: &mut Standing,
-        model: NicModel,
         cell: &Cell,
         part: GuestPart,
     ) -> Result<(StandingGuest, GuestSetup), Failed> {
@@ -317,6 +335,6 @@ impl LabStage<'_> {
         if let Some(order) = self.supply.of(cell) {
             standing.make_room_for(order.factory.shape.memory_mib);
         }
-        self.start_guest(standing, model, cell, part)
+        self.start_guest(standing, cell, part)
     }
 }

@@ -12,8 +12,8 @@ use vioperf_model::record::ClockRelation;
 use vioperf_model::sample::{InterfaceFacts, NodeReport, Sample};
 use vioperf_model::units::TimeSpan;
 use vioperf_model::wire::{
-    self, ForwardingConfig, ForwardingFacts, Impairment, InterfaceConfig, InterfaceSelector,
-    NodeIdentity, PROTOCOL_VERSION, Prepare, Request, Response, WireError,
+    self, DiskFacts, ForwardingConfig, ForwardingFacts, Impairment, InterfaceConfig,
+    InterfaceSelector, NodeIdentity, PROTOCOL_VERSION, Prepare, Request, Response, WireError,
 };
 
 use super::channel::{Channel, Patience, is_interrupt};
@@ -248,6 +248,18 @@ impl NodeLink {
         match self.ask(&Request::ReadInterface { address }, "read interface", PROMPT)? {
             Response::Interface(facts) => Ok(facts),
             _ => Err(self.out_of_turn("read interface")),
+        }
+    }
+
+    /// The disk of the node's machine that has that serial number, when it is there.
+    ///
+    /// # Errors
+    /// When it does not come in time.
+    pub fn find_disk(&mut self, serial: &str, timeout: Duration) -> Result<DiskFacts, NodeError> {
+        let request = Request::FindDisk { serial: serial.to_owned(), timeout: time_span(timeout) };
+        match self.ask(&request, "find disk", timeout + PROMPT)? {
+            Response::Disk(facts) => Ok(facts),
+            _ => Err(self.out_of_turn("find disk")),
         }
     }
 

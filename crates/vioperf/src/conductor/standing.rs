@@ -94,7 +94,8 @@ pub fn bring_up(
         let further_addresses = addresses::further(cell.testbed.ip, owner, &cell.workload);
         let addresses = [vec![address], further_addresses].concat();
         let interface = link.configure(config_of(cell, name, &addresses, Vec::new()))?;
-        Ok::<_, anyhow::Error>(Endpoint { place, link, addresses, interface, greets: false })
+        let (greets, disk) = (false, None);
+        Ok::<_, anyhow::Error>(Endpoint { place, link, addresses, interface, greets, disk })
     };
     let far = |address| match cell.testbed.chain {
         Chain::Router => addresses::beyond_router(address),

@@ -5,15 +5,17 @@ use std::path::Path;
 use std::time::{Instant, SystemTime};
 
 use vioperf_lab::qemu::processor::is_another;
-use vioperf_lab::qemu::{Guest, GuestSource, NicSpec, memory_pages};
+use vioperf_lab::qemu::{DiskSpec, Guest, GuestSource, NicSpec, memory_pages};
 use vioperf_lab::{GuestPart, GuestSpec};
+use vioperf_model::disk::Plugging;
 use vioperf_model::nic::{NicModel, Queues};
 use vioperf_model::plan::Cell;
-use vioperf_model::record::{GuestOrigin, GuestSetup, OtherGuest, Place};
+use vioperf_model::record::{DiskSetup, GuestOrigin, GuestSetup, OtherGuest, Place};
 use vioperf_model::sample::InterfaceFacts;
 use vioperf_model::scenario::{Chain, FarEnd, HugePages, Neighbour, Topology};
 use vioperf_model::wire::{
-    ForwardingConfig, ForwardingFacts, ForwardingWay, InterfaceConfig, InterfaceSelector, Route,
+    DiskFacts, ForwardingConfig, ForwardingFacts, ForwardingWay, InterfaceConfig,
+    InterfaceSelector, Route,
 };
 
 use super::addresses::{self, Owner};
@@ -53,7 +55,7 @@ impl StandingGuest {
     pub(super) fn as_other(&self) -> OtherGuest {
         OtherGuest {
             place: self.endpoint.place,
-            path: Some(self.guest.path()),
+            path: self.guest.path(),
             port: self.guest.port().map(str::to_owned),
             far_port: self.guest.port_of(1).map(str::to_owned),
             forwarding: self.forwarding,
@@ -62,8 +64,9 @@ impl StandingGuest {
 
     /// Whether it can have that part in a cell's lab, which stands.
     pub(super) fn serves(&self, part: GuestPart, cell: &Cell) -> bool {
-        let of =
-            |cell: &Cell| (cell.nic, cell.guest.clone(), cell.variant_name().map(str::to_owned));
+        let of = |cell: &Cell| {
+            (cell.nic, cell.disk, cell.guest.clone(), cell.variant_name().map(str::to_owned))
+        };
         self.part == part
             && match part {
                 GuestPart::UnderTest => self.built_for.shares_testbed_with(cell),
@@ -136,15 +139,26 @@ impl LabStage<'_> {
     pub(super) fn start_guest(
         &mut self,
         standing: &mut Standing,
-        model: NicModel,
         cell: &Cell,
         part: GuestPart,
     ) -> Result<(StandingGuest, GuestSetup), Failed> {
-        let started = Instant::now();
-        let nics = self.nics(standing, model, cell, part)?;
+        let number = self.guests_started;
+        self.guests_started = self.guests_started.wrapping_add(1);
+        let nics = self.nics(standing, cell, part, number)?;
         let order = self.supply.of(cell).ok_or_else(no_guest)?;
         let factory = &order.factory;
-        let (source, origin) = match &factory.snapshot {
+        let disk = match part {
+            GuestPart::UnderTest => {
+                let qemu = &factory.hypervisor.qemu;
+                self.disk_files.disk_of(cell, number, qemu, self.interrupt)?
+            }
+            _ => None,
+        };
+        let started = Instant::now();
+        // A disk that QEMU takes at boot alone: with a boot of its own.
+        let at_boot =
+            disk.as_ref().is_some_and(|disk| disk.model.row().plugging == Plugging::AtBoot);
+        let (source, origin) = match factory.snapshot.as_ref().filter(|_| !at_boot) {
             Some(snapshot) => (GuestSource::Snapshot(snapshot), GuestOrigin::Restored),
             None => {
                 let (hypervisor, image, shape) =
@@ -152,9 +166,9 @@ impl LabStage<'_> {
                 (GuestSource::FreshBoot { hypervisor, image, shape }, GuestOrigin::Booted)
             }
         };
-        let [first, further @ ..] = nics.as_slice() else { return Err(no_guest()) };
-        let far_nic = further.first().map(|nic| &nic.spec);
-        let spec = GuestSpec { part, nic: &first.spec, far_nic };
+        let nic = nics.first().map(|nic| &nic.spec);
+        let far_nic = nics.get(1).map(|nic| &nic.spec);
+        let spec = GuestSpec { part, nic, far_nic, disk: disk.as_ref() };
         let mut guest = standing.lab.start_guest(self.sandbox, source, spec)?;
         let timeout = factory.ready_timeout;
         let configs: Vec<InterfaceConfig> = guest
@@ -183,8 +197,9 @@ impl LabStage<'_> {
             modules.extend(factory.forwarding_modules.clone());
         }
         let (interrupt, place) = (self.interrupt, place_of(part));
-        let (link, interfaces, forwarding) = guest
-            .answer_within("get the guest's NIC ready", 2 * timeout, |channel| {
+        let serial = disk.as_ref().map(|disk| disk.serial.clone());
+        let (link, interfaces, forwarding, disk_facts) = guest
+            .answer_within("get the guest's devices ready", 2 * timeout, |channel| {
                 let mut link = NodeLink::greet(&place.to_string(), channel, timeout, interrupt)?;
                 link.set_wall_clock(unix_ns())?;
                 if !modules.is_empty() {
@@ -193,16 +208,18 @@ impl LabStage<'_> {
                 let configured = configs.into_iter().map(|config| link.configure(config));
                 let facts: Vec<InterfaceFacts> = configured.collect::<Result<_, _>>()?;
                 let forwarding = forwarding.map(|config| link.forward(config, timeout));
-                Ok::<_, NodeError>((link, facts, forwarding.transpose()?))
+                let forwarding = forwarding.transpose()?;
+                let disk = serial.map(|serial| link.find_disk(&serial, timeout)).transpose()?;
+                Ok::<_, NodeError>((link, facts, forwarding, disk))
             })
             .map_err(|error| {
                 // The lab tells faults in words only; whether it was the user's wish, we know.
                 let interrupted = interrupt.urgency() > Urgency::None;
                 Failed { interrupted, ..Failed::of_guest(*error) }
             })?;
-        let mut contradictions =
-            interfaces.iter().filter_map(|facts| contradiction(model, cell.testbed.mtu, facts));
-        if let Some(reason) = contradictions.next() {
+        let of_nic = |facts| cell.nic.and_then(|nic| contradiction(nic, cell.testbed.mtu, facts));
+        let of_disk = || disk_contradiction(disk.as_ref()?, disk_facts.as_ref()?);
+        if let Some(reason) = interfaces.iter().find_map(of_nic).or_else(of_disk) {
             let console_tail = guest.console_tail();
             return Err(Failed { reason, console_tail, interrupted: false });
         }
@@ -221,8 +238,15 @@ impl LabStage<'_> {
             told => told.ok(),
         };
         let ready_ms = Some(milliseconds(started.elapsed()));
-        let (path, port) = (Some(guest.path()), guest.port().map(str::to_owned));
+        let (path, port) = (guest.path(), guest.port().map(str::to_owned));
+        let disk_path = disk_facts.as_ref().map(|facts| facts.path.clone());
+        let disk = disk.zip(disk_facts).map(|(disk, facts)| DiskSetup {
+            facts,
+            place: disk.file.place().to_owned(),
+            drive: disk.drive,
+        });
         let setup = GuestSetup {
+            disk,
             huge_pages_mib,
             processor,
             ready_ms,
@@ -233,11 +257,12 @@ impl LabStage<'_> {
         // Of one that forwards, one on either side.
         let addresses = match part {
             GuestPart::Forwarder => nics.iter().map(|nic| nic.spec.addresses[0]).collect(),
-            _ => first.spec.addresses.clone(),
+            _ => nics.first().map(|nic| nic.spec.addresses.clone()).unwrap_or_default(),
         };
         let greets = guest.ports().is_some();
         let interface = interfaces.into_iter().next().unwrap_or_default();
-        let endpoint = Endpoint { place, link, addresses, interface, greets };
+        let disk = disk_path;
+        let endpoint = Endpoint { place, link, addresses, interface, greets, disk };
         let built_for = cell.clone();
         Ok((StandingGuest { part, endpoint, guest, built_for, forwarding }, setup))
     }
@@ -246,14 +271,13 @@ impl LabStage<'_> {
     fn nics(
         &mut self,
         standing: &Standing,
-        model: NicModel,
         cell: &Cell,
         part: GuestPart,
+        number: u16,
     ) -> Result<Vec<Nic>, Failed> {
+        let Some(model) = cell.nic else { return Ok(Vec::new()) };
         let order = self.supply.of(cell).ok_or_else(no_guest)?;
         let router = |is_far| standing.other(GuestPart::Forwarder)?.gateway(is_far);
-        let number = self.guests_started;
-        self.guests_started = self.guests_started.wrapping_add(1);
         let own = addresses::of_guest(cell.testbed.ip, number);
         let beyond = match cell.testbed.chain {
             Chain::Router => addresses::beyond_router(own),
@@ -321,6 +345,23 @@ fn contradiction(model: NicModel, mtu: u32, facts: &InterfaceFacts) -> Option<St
         Some(_) if facts.mtu != mtu => {
             Some(format!("the guest's NIC has an MTU of {} bytes instead of {mtu}", facts.mtu))
         }
+        Some(_) => None,
+    }
+}
+
+/// The same of its disk.
+fn disk_contradiction(wanted: &DiskSpec, facts: &DiskFacts) -> Option<String> {
+    let (model, driver) = (wanted.model, wanted.model.row().driver);
+    match &facts.driver {
+        None => Some(format!("the guest does not tell which driver its {model} disk has bound")),
+        Some(bound) if bound != driver => Some(format!(
+            "the guest bound the driver {bound}, but the disk model {model} needs {driver}"
+        )),
+        Some(_) if facts.size_bytes < wanted.file.size().as_bytes() => Some(format!(
+            "the guest's disk has {} bytes instead of {}",
+            facts.size_bytes,
+            wanted.file.size()
+        )),
         Some(_) => None,
     }
 }

@@ -8,7 +8,7 @@ use vioperf_model::record::{ClockRelation, Leg, Party, Place, Purpose, Timeline}
 use vioperf_model::sample::{InterfaceFacts, NodeReport};
 use vioperf_model::units::{CoreLoad, TimeSpan};
 use vioperf_model::wire::{MAX_BURNERS, Prepare, Role, Spread, WatchedProcess};
-use vioperf_model::workload::{Direction, Workload};
+use vioperf_model::workload::{Direction, Workload, WorkloadKind};
 
 use super::kvm::{self, WatchedGuest};
 use super::node_link::{NodeError, NodeLink, monotonic_ns, time_span};
@@ -35,6 +35,8 @@ pub struct Endpoint {
     pub interface: InterfaceFacts,
     /// Its connections are ended by something in between, and begin with a byte for that.
     pub greets: bool,
+    /// The disk that loads of its kind read and write, by a path of its own machine.
+    pub disk: Option<PathBuf>,
 }
 
 impl Endpoint {
@@ -48,8 +50,8 @@ impl Endpoint {
 
 /// The nodes of one testbed.
 pub struct Nodes<'a> {
-    /// The far end.
-    pub far: &'a mut Endpoint,
+    /// The far end, where any load goes there.
+    pub far: Option<&'a mut Endpoint>,
     /// The other end: the guest, or the second namespace of a baseline.
     pub near: &'a mut Endpoint,
     /// Guests that are no end of it.
@@ -129,23 +131,23 @@ pub fn conduct_and_drain(
     interrupt: &Interrupt,
 ) -> Result<Measured, NodeError> {
     // A first Ctrl-C ends the run after this trial, so it must not disturb it.
-    nodes.far.link.set_patience(Urgency::Now);
-    nodes.near.link.set_patience(Urgency::Now);
-    nodes.host.set_patience(Urgency::Now);
+    let Nodes { far, near, host, beside, .. } = nodes;
+    let far_link = far.as_mut().map(|far| &mut far.link);
+    for link in far_link.into_iter().chain([&mut near.link, &mut **host]) {
+        link.set_patience(Urgency::Now);
+    }
     let mut clocks_beside = Vec::new();
-    for beside in &mut nodes.beside {
+    for beside in beside {
         beside.endpoint.link.set_patience(Urgency::Now);
         clocks_beside.push(beside.endpoint.link.relate_clock()?);
     }
-    let clocks = [
-        nodes.far.link.relate_clock()?,
-        nodes.near.link.relate_clock()?,
-        nodes.host.relate_clock()?,
-    ];
-    let near = Side { burn: nodes.burn, ..nodes.near.side() };
-    let far = nodes.far.side();
+    let far_clock = far.as_mut().map(|far| far.link.relate_clock()).transpose()?;
+    let clocks = [near.link.relate_clock()?, host.relate_clock()?];
+    let disk = near.disk.clone();
+    let near = Side { burn: nodes.burn, disk, ..near.side() };
+    let far = far.as_mut().map(|far| far.side());
     let interval = sample_interval(workload);
-    let [at_far, at_near] = prepare(far, near, workload, interval)?;
+    let [at_far, at_near] = prepare_ends(far, near, workload, interval)?;
     let observes = part(Role::Observer, workload, interval, nodes.processes.clone());
     let (open_vswitch, burn) = (nodes.open_vswitch.clone(), nodes.host_burn);
     let observes = burning(burn, observes);
@@ -154,42 +156,38 @@ pub fn conduct_and_drain(
 
     // Whoever receives what is measured begins first and ends last.
     let towards_guest = workload.direction != Direction::FromGuest;
-    let names = [nodes.far.place, nodes.near.place].map(machine_of);
-    let ends = [&mut nodes.far.link, &mut nodes.near.link];
-    let [sender, receiver] = if towards_guest {
-        ends
-    } else {
-        {
-            let [far, near] = ends;
-            [near, far]
-        }
-    };
+    let of_far = nodes.far.as_mut().map(|far| End::of(far, &at_far));
+    let of_near = End::of(nodes.near, &at_near);
+    let mut ends: Vec<End<'_>> = of_far.into_iter().chain([of_near]).collect();
+    if !towards_guest {
+        ends.reverse();
+    }
     let kvm_before = nodes.guest.as_mut().map(WatchedGuest::kvm_counters);
     nodes.host.start()?;
     nodes.beside.iter_mut().try_for_each(|beside| beside.endpoint.link.start())?;
-    receiver.start()?;
-    sender.start()?;
-    let looks = nodes.watch.map(|watch| Looks {
-        watch,
-        live: Live::new(workload.kind),
-        legs: if towards_guest { [&at_far, &at_near] } else { [&at_near, &at_far] },
-        names: if towards_guest { names } else { [names[1], names[0]] },
-    });
-    let timeline = measure([&mut *sender, &mut *receiver], workload, looks, interrupt)?;
-    sender.stop()?;
+    ends.iter_mut().rev().try_for_each(|end| end.link.start())?;
+    let looks = nodes.watch.map(|watch| Looks { watch, live: Live::new(workload.kind) });
+    let timeline = measure(&mut ends, workload, looks, interrupt)?;
+    let Some((receiver, senders)) = ends.split_last_mut() else {
+        return Err(NodeError::Interrupted);
+    };
+    senders.iter_mut().try_for_each(|end| end.link.stop())?;
     if drain.is_zero() {
-        await_rest(receiver, workload, interrupt)?;
+        await_rest(receiver.link, workload, interrupt)?;
     } else if !interrupt.sleep_until(Instant::now() + drain, Urgency::Now) {
         return Err(NodeError::Interrupted);
     }
-    receiver.stop()?;
+    receiver.link.stop()?;
     nodes.beside.iter_mut().try_for_each(|beside| beside.endpoint.link.stop())?;
     nodes.host.stop()?;
     let kvm_after = nodes.guest.as_mut().map(WatchedGuest::kvm_counters);
 
-    let [far_clock, near_clock, host_clock] = clocks;
-    let mut parties =
-        vec![party(nodes.far, at_far, far_clock)?, party(nodes.near, at_near, near_clock)?];
+    let [near_clock, host_clock] = clocks;
+    let mut parties = Vec::new();
+    if let Some((far, clock)) = nodes.far.as_mut().zip(far_clock) {
+        parties.push(party(far, at_far, clock)?);
+    }
+    parties.push(party(nodes.near, at_near, near_clock)?);
     if !towards_guest {
         parties.reverse();
     }
@@ -226,6 +224,8 @@ pub struct Side<'a> {
     pub counts_hardware: bool,
     /// As [`Endpoint::greets`].
     pub greets: bool,
+    /// As [`Endpoint::disk`].
+    pub disk: Option<PathBuf>,
 }
 
 impl<'a> Side<'a> {
@@ -235,7 +235,14 @@ impl<'a> Side<'a> {
     }
 
     fn of(link: &'a mut NodeLink) -> Self {
-        Self { link, addresses: Vec::new(), burn: None, counts_hardware: false, greets: false }
+        Self {
+            link,
+            addresses: Vec::new(),
+            burn: None,
+            counts_hardware: false,
+            greets: false,
+            disk: None,
+        }
     }
 
     fn address(&self) -> IpAddr {
@@ -257,7 +264,17 @@ impl<'a> Side<'a> {
 /// # Errors
 /// When an end cannot.
 pub fn prepare<'a>(
-    mut peer: Side<'a>,
+    peer: Side<'a>,
+    near: Side<'a>,
+    workload: &Workload,
+    sample_interval: TimeSpan,
+) -> Result<[Vec<Leg>; 2], NodeError> {
+    prepare_ends(Some(peer), near, workload, sample_interval)
+}
+
+/// The same, where the far end may have no part.
+fn prepare_ends<'a>(
+    mut peer: Option<Side<'a>>,
     mut near: Side<'a>,
     workload: &Workload,
     sample_interval: TimeSpan,
@@ -267,8 +284,17 @@ pub fn prepare<'a>(
     let [mut at_peer, mut at_near] = [Vec::new(), Vec::new()];
     for (purpose, load) in loads {
         let Some(load) = load else { continue };
+        if load.kind == WorkloadKind::Disk {
+            let (role, disk) = (Role::Disk, near.disk.clone());
+            let of_disk = part(role, load, sample_interval, vec![]);
+            let counts_hardware = near.counts_hardware;
+            near.link.prepare(Prepare { disk, counts_hardware, ..burning(near.burn, of_disk) })?;
+            at_near.push(Leg { purpose, role });
+            continue;
+        }
+        let Some(peer) = &mut peer else { continue };
         for way in load.direction.ways() {
-            let (peer, near) = ((&mut peer, &mut at_peer), (&mut near, &mut at_near));
+            let (peer, near) = ((&mut *peer, &mut at_peer), (&mut near, &mut at_near));
             let ((sender, sent), (receiver, received)) =
                 if *way == Direction::FromGuest { (near, peer) } else { (peer, near) };
             let spread = Spread {
@@ -307,7 +333,8 @@ fn party(end: &mut Endpoint, legs: Vec<Leg>, clock: ClockRelation) -> Result<Par
         further_legs: legs.collect(),
         identity: end.link.identity().clone(),
         clock,
-        interface: Some(end.interface.clone()),
+        // What no load goes over has none.
+        interface: (!end.addresses.is_empty()).then(|| end.interface.clone()),
         report: end.link.collect()?,
     })
 }
@@ -360,32 +387,47 @@ fn machine_of(place: Place) -> &'static str {
     }
 }
 
-/// Looking on while the load runs. Ends are in the order of sender and receiver.
+/// An end of the path while the load runs.
+struct End<'a> {
+    link: &'a mut NodeLink,
+    legs: &'a [Leg],
+    /// Whose cores it tells of.
+    name: &'static str,
+}
+
+impl<'a> End<'a> {
+    fn of(endpoint: &'a mut Endpoint, legs: &'a [Leg]) -> Self {
+        Self { name: machine_of(endpoint.place), link: &mut endpoint.link, legs }
+    }
+}
+
+/// Looking on while the load runs.
 struct Looks<'a> {
     watch: &'a dyn Watch,
     live: Live,
-    legs: [&'a [Leg]; 2],
-    names: [&'static str; 2],
 }
 
 impl Looks<'_> {
-    fn look(&mut self, ends: [&mut NodeLink; 2], seconds: f64) -> Result<(), NodeError> {
-        let [sender, receiver] = ends;
-        let samples = [sender.progress(LOST_CONDUCTOR)?, receiver.progress(LOST_CONDUCTOR)?];
-        let [sent, received] = [0, 1].map(|end| EndNow {
-            name: self.names[end],
-            legs: self.legs[end],
-            sample: &samples[end],
-        });
-        if let Some(moment) = self.live.look(seconds, &[sent, received]) {
+    fn look(&mut self, ends: &mut [End<'_>], seconds: f64) -> Result<(), NodeError> {
+        let mut samples = Vec::new();
+        for end in &mut *ends {
+            samples.push(end.link.progress(LOST_CONDUCTOR)?);
+        }
+        let now: Vec<EndNow<'_>> = ends
+            .iter()
+            .zip(&samples)
+            .map(|(end, sample)| EndNow { name: end.name, legs: end.legs, sample })
+            .collect();
+        if let Some(moment) = self.live.look(seconds, &now) {
             self.watch.sees(&moment);
         }
         Ok(())
     }
 }
 
+/// Lets the load run; ends are in the order of sender and receiver.
 fn measure(
-    [sender, receiver]: [&mut NodeLink; 2],
+    ends: &mut [End<'_>],
     workload: &Workload,
     mut looks: Option<Looks<'_>>,
     interrupt: &Interrupt,
@@ -399,7 +441,7 @@ fn measure(
             if next + LOOK / 2 > end {
                 break;
             }
-            looks.look([&mut *sender, &mut *receiver], began.elapsed().as_secs_f64())?;
+            looks.look(ends, began.elapsed().as_secs_f64())?;
             if !interrupt.sleep_until(next, Urgency::Now) {
                 return Err(NodeError::Interrupted);
             }

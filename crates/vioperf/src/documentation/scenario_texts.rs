@@ -49,7 +49,9 @@ fn read(text: &str) -> Result<(), String> {
     };
     section(&mut table, "workload", "kind", text("tcp-stream"));
     let is_of_machines = table.get("testbed").is_some_and(|own| own.get("server").is_some());
-    if !is_of_machines {
+    let is_of_disk =
+        table.get("workload").and_then(|own| own.get("kind")?.as_str()) == Some("disk");
+    if !is_of_machines && !is_of_disk {
         section(&mut table, "factors", "nic", text("virtio"));
     }
     let whole = toml::to_string(&table).map_err(|error| error.to_string())?;

@@ -10,12 +10,17 @@ use vioperf_lab::qemu::memory_pages;
 use vioperf_lab::switch::{
     hands_out_functions, has_port, has_queues, has_tap, narrows, refuses, shares_memory,
 };
-use vioperf_lab::vfio;
+use vioperf_lab::{storage, vfio};
 use vioperf_model::nic::Queues;
 use vioperf_model::plan::{Cell, CellId};
 use vioperf_model::record::LeftOut;
-use vioperf_model::scenario::{Chain, Guest, HugePages, Placement, Vhost};
+use vioperf_model::scenario::{
+    AsyncIo, Chain, Guest, HugePages, ImageFormat, Placement, Storage, StorageKind, Vhost,
+};
+use vioperf_model::units::ByteSize;
+use vioperf_model::workload::WorkloadKind;
 
+use crate::conductor::disk_files;
 use crate::conductor::hypervisor::shape_of;
 
 /// Cells that are left out, and why.
@@ -32,6 +37,7 @@ impl Lacking {
     /// tests. A guest of `unmade` cannot be made at all, for the reason beside it; baselines stand for `guest`.
     pub fn among(cells: &[Cell], guest: &Guest, unmade: &[(Guest, String)], root: &Path) -> Self {
         let mut lacking = Self::default();
+        let mut storages = Vec::new();
         for cell in cells {
             if let Some(left_out) = no_room(cell) {
                 lacking.cells.insert(cell.id.clone());
@@ -41,6 +47,13 @@ impl Lacking {
                 continue;
             }
             if let Some(left_out) = no_cores(cell, guest, root) {
+                lacking.cells.insert(cell.id.clone());
+                if !lacking.reasons.contains(&left_out) {
+                    lacking.reasons.push(left_out);
+                }
+                continue;
+            }
+            if let Some(left_out) = no_storage(cell, &mut storages) {
                 lacking.cells.insert(cell.id.clone());
                 if !lacking.reasons.contains(&left_out) {
                     lacking.reasons.push(left_out);
@@ -104,9 +117,60 @@ fn no_cores(cell: &Cell, guest: &Guest, root: &Path) -> Option<LeftOut> {
     Some(LeftOut { what: format!("placement {placement}"), reason })
 }
 
+/// Storages that were asked for already, and what each lacks.
+type Storages = Vec<((Storage, ByteSize), Option<String>)>;
+
+/// What there is no room for a disk's bytes in.
+fn no_storage(cell: &Cell, known: &mut Storages) -> Option<LeftOut> {
+    if cell.workload.kind != WorkloadKind::Disk {
+        return None;
+    }
+    let wanted = (cell.testbed.storage.clone(), disk_files::size_of(cell));
+    let lack = match known.iter().find(|(own, _)| *own == wanted) {
+        Some((_, lack)) => lack.clone(),
+        None => {
+            let lack = storage::lacks(&wanted.0, wanted.1);
+            known.push((wanted, lack.clone()));
+            lack
+        }
+    };
+    Some(LeftOut { what: format!("storage {}", cell.testbed.storage.kind), reason: lack? })
+}
+
+/// What a cell's disk lacks, in words.
+fn lack_of_disk(cell: &Cell) -> Option<String> {
+    let (model, drive) = (cell.disk?, &cell.guest.as_ref()?.drive);
+    if drive.aio == AsyncIo::Native && !drive.cache.is_direct() {
+        return Some(format!(
+            "Linux's native asynchronous I/O goes past the page cache alone, and cache = \"{}\" does not: take \
+             cache = \"none\" or \"directsync\"",
+            drive.cache
+        ));
+    }
+    if drive.io_thread && !model.row().has_io_thread {
+        return Some(format!(
+            "{model} is served by QEMU's main loop: leave drive.io_thread out, or take virtio-blk or virtio-scsi"
+        ));
+    }
+    if drive.format != ImageFormat::Raw && cell.testbed.storage.kind == StorageKind::Device {
+        return Some(
+            "an image would hide the device's own bytes, which the baseline reads: take format = \"raw\""
+                .to_owned(),
+        );
+    }
+    None
+}
+
 /// What a cell lacks, in words.
 fn lack(cell: &Cell, root: &Path) -> Option<String> {
-    let (model, guest) = (cell.nic?, cell.guest.as_ref()?);
+    if let Some(lack) = lack_of_disk(cell) {
+        return Some(lack);
+    }
+    let guest = cell.guest.as_ref()?;
+    if let Some(lack) = memory_pages::lacks(root, guest.huge_pages, guest.memory.as_bytes() >> 20) {
+        return Some(lack);
+    }
+    let model = cell.nic?;
     let switch = cell.testbed.switch;
     if shares_memory(switch) {
         if !takes_vhost(model) {
@@ -140,9 +204,6 @@ fn lack(cell: &Cell, root: &Path) -> Option<String> {
         if !has_queues(switch) {
             return Some(format!("the switch {switch} carries one queue: leave guest.queues out"));
         }
-    }
-    if let Some(lack) = memory_pages::lacks(root, guest.huge_pages, guest.memory.as_bytes() >> 20) {
-        return Some(lack);
     }
     if !guest.port.is_empty() && !has_port(switch) {
         return Some(format!(

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use schemars::schema_for;
 use serde_json::{Map, Value};
+use vioperf_model::disk::DISK_MODELS;
 use vioperf_model::nic::NIC_MODELS;
 use vioperf_model::scenario::Scenario;
 use vioperf_model::section::SectionName;
@@ -30,9 +31,6 @@ Forms of values: times are written `\"10s\"`, `\"250ms\"`, `\"1.5 s\"`, `\"3m\"`
 /// The order of the page; what a scenario has beside these is told at the top.
 const SECTIONS: &[&str] = &["workload", "guest", "testbed", "repeat"];
 
-/// Lists of tables, told by themselves.
-const LISTS: [&str; 2] = ["variants", "parts"];
-
 /// The page.
 pub fn page() -> String {
     let schema = schema_for!(Scenario).to_value();
@@ -40,10 +38,8 @@ pub fn page() -> String {
     let mut page = INTRODUCTION.to_owned();
     page.push_str("\n## At the top\n");
     let rows = schema.rows("");
-    let at_top: Vec<Row> = rows
-        .into_iter()
-        .filter(|row| !row.is_table && !LISTS.contains(&row.key.as_str()))
-        .collect();
+    let at_top: Vec<Row> =
+        rows.into_iter().filter(|row| !row.is_table && row.key != "variants").collect();
     write_table(&mut page, &at_top);
     for section in SECTIONS {
         let _ = write!(page, "\n## `[{section}]`\n");
@@ -56,6 +52,7 @@ pub fn page() -> String {
     page.push_str("\n## `[factors]`\n\nEvery key that is marked ◆ above, with a list of levels or one value, and beside these:\n");
     page.push_str("\n| key | takes | without it | meaning |\n| --- | --- | --- | --- |\n");
     page.push_str("| `factors.nic` | NIC models, see below | no guest: only the baseline is measured | NIC models; each gives cells beside the baseline's |\n");
+    page.push_str("| `factors.disk` | disk models, see below | no guest's disk: the host's own file alone | disk models, for loads of kind `disk`; each gives cells beside the baseline's |\n");
     page.push_str("\n### NIC models\n\n| name | QEMU's device | driver in the guest | |\n| --- | --- | --- | --- |\n");
     for row in NIC_MODELS {
         let _ = writeln!(
@@ -67,6 +64,12 @@ pub fn page() -> String {
             in_cell(row.about)
         );
     }
+    page.push_str("\n### Disk models\n\n| name | QEMU's devices | driver in the guest | |\n| --- | --- | --- | --- |\n");
+    for row in DISK_MODELS {
+        let devices = row.qemu_devices().collect::<Vec<_>>().join(", ");
+        let about = in_cell(row.about);
+        let _ = writeln!(page, "| `{}` | {devices} | {} | {about} |", row.name, row.driver);
+    }
     page.push_str("\n### Switches\n\n| name | |\n| --- | --- |\n");
     for row in SWITCHES {
         let _ = writeln!(page, "| `{}` | {} |", row.name, in_cell(row.about));
@@ -75,12 +78,6 @@ pub fn page() -> String {
     page.push_str("\n| key | takes | without it | meaning |\n| --- | --- | --- | --- |\n");
     page.push_str("| `name` | text | has to be given | what it is called |\n");
     page.push_str("| `guest`, `testbed` | a table | nothing differs | keys of these sections that are marked ◆, as this variant has them |\n");
-    page.push_str("\n## `[[parts]]`\n\nWhere one measurement does not say all: each is a plan and a run of its own, measured in turn. [Parts](scenarios.md#parts) tells more.\n");
-    page.push_str("\n| key | takes | without it | meaning |\n| --- | --- | --- | --- |\n");
-    page.push_str("| `name` | text | has to be given | what it is called, and its directory in that of the run |\n");
-    page.push_str("| `question` | text | the scenario's | the question it answers |\n");
-    page.push_str("| `workload`, `guest`, `testbed` | a table | as in the scenario | any keys of these sections, as this part has them |\n");
-    page.push_str("| `factors`, `variants`, `repeat` | as above | as in the scenario | what stands in place of the scenario's, as a whole |\n");
     page
 }
 

@@ -1,6 +1,7 @@
 //! What each factor does, as small multiples: a panel a path, the factor's levels from left to right, a line for
 //! each combination of the others. All panels of a factor have one scale.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use maud::{Markup, html};
@@ -215,7 +216,7 @@ impl<'a> Figure<'a> {
 fn path_of(cell: &CellAnalysis, analysis: &RunAnalysis) -> String {
     let planned = analysis.run.plan.cells.iter().find(|planned| planned.id == cell.id);
     let Some(planned) = planned else { return clean(&cell.path) };
-    let words = [Some(planned.path_name()), planned.variant_name()];
+    let words = [Some(planned.path_name()), planned.variant_name().map(Cow::Borrowed)];
     clean(&words.into_iter().flatten().collect::<Vec<_>>().join(", "))
 }
 

@@ -1,0 +1,160 @@
+//! Disks of guests: each model is plugged in, driven by its own driver and read and written; what QEMU and the guest's
+//! kernel tell of it is what was asked for; nothing is left of it.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used, reason = "a test program")]
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use nix::sys::signal::Signal;
+use serde_json::Value;
+use support::world::World;
+
+/// A small load of a disk, with that of the guest, the load and the factors; its bytes are in a directory of the world.
+fn scenario(world: &World, guest: &str, workload: &str, factors: &str) {
+    let directory = world.text("disks");
+    fs::create_dir_all(&directory).unwrap();
+    let text = format!(
+        "name = \"disks\"\nquestion = \"What does a disk cost?\"\n[testbed.storage]\ndirectory = {directory:?}\n{guest}\n\
+         [workload]\nkind = \"disk\"\nduration = \"400ms\"\nwarmup = \"100ms\"\nfile_size = \"8 MiB\"\n{workload}\n\
+         [factors]\n{factors}\n[repeat]\nblocks = 1\n"
+    );
+    support::write(&world.path("here/disks.toml"), &text);
+}
+
+/// Runs it; the trials that have completed, by their cells, and what was said.
+fn run(world: &World) -> (BTreeMap<String, Value>, String) {
+    let finished = world.vioperf(&["run", "disks.toml", "--seed=3", "--out=run"]).succeeded();
+    let trials = fs::read_to_string(world.path("here/run/trials.jsonl")).unwrap();
+    let trials = trials.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let by_cell = trials.map(|trial| {
+        let cell = trial["cell"].as_str().unwrap().to_owned();
+        assert_eq!(trial["outcome"]["result"], "completed", "{cell}: {}", trial["outcome"]);
+        (cell, trial)
+    });
+    let by_cell = by_cell.collect();
+    assert_eq!(fs::read_dir(world.path("disks")).unwrap().count(), 0, "a file with a name is left");
+    (by_cell, finished.stderr)
+}
+
+fn party<'a>(trial: &'a Value, place: &str) -> &'a Value {
+    let found = trial["parties"].as_array().unwrap().iter().find(|party| party["place"] == place);
+    found.unwrap_or_else(|| panic!("no {place} in {}", trial["cell"]))
+}
+
+/// What the end at that place had counted of its disk when the trial ended.
+fn counted(trial: &Value, place: &str, counter: &str) -> u64 {
+    let samples = party(trial, place)["report"]["samples"].as_array().unwrap();
+    samples.last().unwrap()["load"]["disk"][counter].as_u64().unwrap()
+}
+
+#[test]
+fn every_model_binds_its_driver_and_is_read_and_written() {
+    // What `model::disk` promises, written down again.
+    let drivers = [
+        ("virtio-blk", "virtio_blk", "restored"),
+        ("virtio-scsi", "virtio_scsi", "restored"),
+        ("nvme", "nvme", "restored"),
+        ("pvscsi", "vmw_pvscsi", "restored"),
+        ("ahci", "ahci", "booted"),
+        ("lsi", "sym53c8xx", "restored"),
+        ("ide", "ata_piix", "booted"),
+    ];
+    let world = World::new();
+    let models = drivers.map(|(model, ..)| format!("{model:?}")).join(", ");
+    scenario(&world, "", "read_share = \"50 %\"", &format!("disk = [{models}]"));
+    let (trials, _) = run(&world);
+    assert_eq!(trials.len(), 1 + drivers.len(), "{:?}", trials.keys());
+    for (model, driver, origin) in drivers {
+        let trial = &trials[model];
+        let disk = &trial["guest"]["disk"];
+        assert_eq!(disk["driver"], driver, "{model}: {disk}");
+        assert_eq!(disk["size_bytes"], 8 << 20, "{model}");
+        assert_eq!(trial["guest"]["origin"], origin, "{model}");
+        assert_eq!(party(trial, "guest")["role"]["role"], "disk", "{model}");
+        for counter in ["reads", "writes"] {
+            assert!(counted(trial, "guest", counter) > 0, "{model} has no {counter}");
+        }
+        // No load goes over a NIC: there is none, and no far end.
+        assert!(party(trial, "guest").get("interface").is_none_or(Value::is_null), "{model}");
+        assert_eq!(trial["parties"].as_array().unwrap().len(), 2, "{model}");
+    }
+    assert!(counted(&trials["baseline"], "second", "bytes_read") > 0);
+}
+
+#[test]
+fn what_is_asked_of_a_drive_is_in_force_and_what_cannot_be_is_left_out() {
+    let world = World::new();
+    let factors = "disk = [\"virtio-blk\", \"nvme\"]\ndrive.cache = [\"none\", \"writethrough\"]\n\
+                   drive.format = [\"raw\", \"qcow2\"]";
+    scenario(&world, "[guest.drive]\nio_thread = true\naio = \"native\"", "", factors);
+    let (trials, said) = run(&world);
+    let cells: Vec<&String> = trials.keys().collect();
+    // Of NVMe there is no thread of its own, and native I/O is past the page cache alone.
+    assert_eq!(cells.len(), 1 + 2, "{cells:?}");
+    assert!(said.contains("served by QEMU's main loop"), "{said}");
+    assert!(said.contains("drive.io_thread") && said.contains("directsync"), "{said}");
+    for format in ["raw", "qcow2"] {
+        let of_format = |trial: &&Value| trial["guest"]["disk"]["drive"]["format"] == format;
+        let trial = trials.values().find(of_format).unwrap();
+        assert_eq!(trial["guest"]["disk"]["write_cache"], "write back", "{format}");
+        // QEMU's own threads as the host sees them: one that serves the disk.
+        let layers = party(trial, "host")["report"].to_string();
+        assert!(layers.contains("IO disk-thread"), "{format}: no thread of its own");
+    }
+
+    scenario(&world, "[guest.drive]\ncache = \"writethrough\"", "", "disk = \"virtio-scsi\"");
+    fs::remove_dir_all(world.path("here/run")).unwrap();
+    let (trials, _) = run(&world);
+    assert_eq!(trials["virtio-scsi"]["guest"]["disk"]["write_cache"], "write through");
+}
+
+#[test]
+fn the_network_is_busy_beside_the_disk() {
+    let world = World::new();
+    scenario(&world, "", "background = \"tcp-stream\"", "disk = \"virtio-blk\"\nnic = \"virtio\"");
+    let (trials, _) = run(&world);
+    let trial = &trials["virtio-blk+virtio"];
+    assert!(counted(trial, "guest", "reads") > 0);
+    assert_eq!(party(trial, "guest")["further_legs"][0]["purpose"], "background");
+    assert_eq!(party(trial, "peer")["role"]["role"], "sender");
+    let tap = trial["guest"]["port"].as_str().unwrap();
+    let samples = party(trial, "host")["report"]["samples"].as_array().unwrap();
+    let bytes = |sample: &Value| sample["interfaces"][tap]["tx_bytes"].as_u64().unwrap();
+    let moved = bytes(samples.last().unwrap()) - bytes(&samples[0]);
+    assert!(moved > 1_000_000, "{moved} bytes beside the disk");
+}
+
+#[test]
+fn a_run_that_is_killed_leaves_no_file() {
+    let world = World::new();
+    scenario(&world, "", "", "disk = \"virtio-blk\"");
+    let before = world.files_beside("here/run");
+    let mut run = world.start(&["run", "disks.toml", "--set=duration=20s", "--seed=3", "--out=run"]);
+    run.until_some("the disk's file, open", |run| {
+        let open = |pid: i32| fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+        let links = run.processes().into_iter().flat_map(open);
+        let mut paths = links.filter_map(|link| fs::read_link(link.path()).ok());
+        paths.find(|path| path.starts_with(world.path("disks")))
+    });
+    run.until("[  1/2]");
+    run.signal(Signal::SIGKILL);
+    run.ends();
+    assert_eq!(world.files_beside("here/run"), before);
+}
+
+#[test]
+fn a_device_is_overwritten_by_nobody_who_was_not_told() {
+    let world = World::new();
+    scenario(&world, "", "", "disk = \"virtio-blk\"\nstorage.kind = [\"device\"]\nstorage.device = [\"/dev/null\"]");
+    let run = |further: &[&str]| {
+        let arguments = [&["run", "disks.toml", "--out=run"], further].concat();
+        world.vioperf(&arguments)
+    };
+    let refused = run(&[]);
+    assert_eq!(refused.code, Some(2), "{refused:#?}");
+    assert!(refused.stderr.contains("--allow-overwrite /dev/null"), "{refused:#?}");
+    let no_device = run(&["--allow-overwrite=/dev/null"]);
+    assert!(no_device.stderr.contains("no block device"), "{no_device:#?}");
+}
