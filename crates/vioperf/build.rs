@@ -31,20 +31,33 @@ fn embed_agent(out: &Path, root: &Path) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Every file of `scenarios/` is a built-in scenario, named by its path without the ending.
+/// Every file below `scenarios/` is a built-in scenario, named by its path without the ending
+/// (`article/kvm-pps`).
 fn embed_scenarios(out: &Path, root: &Path) -> Result<(), Box<dyn Error>> {
     let folder = root.join("scenarios");
-    println!("cargo::rerun-if-changed={}", folder.display());
-    let mut files: Vec<PathBuf> =
-        fs::read_dir(&folder)?.map(|entry| entry.map(|e| e.path())).collect::<Result<_, _>>()?;
-    files.retain(|path| path.extension().is_some_and(|ending| ending == "toml"));
+    let mut files = Vec::new();
+    collect_scenarios(&folder, &mut files)?;
     files.sort();
     let mut table = String::from("&[\n");
     for file in files {
-        let name = file.file_stem().and_then(|stem| stem.to_str()).ok_or("scenario name")?;
+        let name = file.strip_prefix(&folder)?.with_extension("");
+        let name = name.to_str().ok_or("scenario name")?;
         writeln!(table, "    ({name:?}, include_str!({:?})),", file.display().to_string())?;
     }
     table.push(']');
     fs::write(out.join("scenarios.rs"), table)?;
+    Ok(())
+}
+
+fn collect_scenarios(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), Box<dyn Error>> {
+    println!("cargo::rerun-if-changed={}", folder.display());
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            collect_scenarios(&path, files)?;
+        } else if path.extension().is_some_and(|ending| ending == "toml") {
+            files.push(path);
+        }
+    }
     Ok(())
 }

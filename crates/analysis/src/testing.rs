@@ -228,6 +228,8 @@ fn run_info(models: &[&str]) -> RunInfo {
     };
     let nics: Vec<NicModel> = models.iter().filter_map(|name| name.parse().ok()).collect();
     let scenario = Scenario {
+        scale: None,
+        parts: Vec::new(),
         variants: Vec::new(),
         name: "nic-models".into(),
         question: "What does each virtual NIC keep of the host's own path?".into(),

@@ -33,9 +33,11 @@ use crate::partition::{Partition, PartitionError};
 use crate::put_back;
 use crate::sriov::{Card, SriovError};
 
+pub use self::companion::run_beside;
 pub use self::guard::Ended;
 pub(crate) use self::refusal::Refusal;
 
+mod companion;
 mod guard;
 mod orphans;
 mod refusal;

@@ -2,6 +2,7 @@
 //! `trials.jsonl`. Raw counters only; everything a report shows is derived from these.
 
 mod guest;
+mod parts;
 mod place;
 
 use std::collections::BTreeMap;
@@ -17,6 +18,7 @@ use crate::scenario::Scenario;
 use crate::wire::{NodeIdentity, Role};
 
 pub use guest::{CorePlacement, DiskSetup, GuestOrigin, GuestSetup, OtherGuest, Processor};
+pub use parts::{PlannedPart, RunInParts};
 pub use place::Place;
 
 /// Version of the two files' schema. Raised when a reader of the older version would misread.

@@ -7,6 +7,8 @@ mod factors;
 mod guest;
 mod libvirt;
 mod machine;
+mod parts;
+mod scale;
 mod storage;
 mod topology;
 mod variants;
@@ -25,6 +27,8 @@ pub use changes::Changes;
 pub use factors::{AS_IT_IS, Factor, Factors};
 pub use guest::{Accel, DeviceOption, Guest, Reuse, Vhost};
 pub use machine::{HugePages, MachineType};
+pub use parts::Part;
+pub use scale::{LEAST_DURATION, LEAST_WARMUP, Scale, ScaleError};
 pub use storage::{AsyncIo, CacheMode, Drive, ImageFormat, Storage, StorageKind};
 pub use topology::{Chain, FarEnd, Neighbour, Topology};
 pub use variants::Variant;
@@ -43,6 +47,11 @@ pub struct Scenario {
     pub name: String,
     /// The question it answers, shown at the top of the report.
     pub question: String,
+    /// What every duration is multiplied by, the budget too: `0.02` or `"1/60"`, as `--scale` says it. No trial becomes
+    /// shorter than 200 ms by it, no warm-up than 100 ms.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-absent" = "1"))]
+    pub scale: Option<Scale>,
     /// What connects the endpoints.
     #[serde(default)]
     pub testbed: Testbed,
@@ -60,6 +69,10 @@ pub struct Scenario {
     /// How often it is measured.
     #[serde(default)]
     pub repeat: Repeat,
+    /// What it is made of, where one measurement does not say all: each part is a plan and a run of its own, measured
+    /// in turn.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<Part>,
 }
 
 /// What connects the endpoints.

@@ -8,7 +8,7 @@ use std::ops::Range;
 use serde::Deserialize;
 use toml::Table;
 
-use crate::scenario::Scenario;
+use crate::scenario::{Contradiction, Part, Scenario};
 use crate::suggest::nearest;
 
 pub use overrides::{Override, OverrideError};
@@ -62,32 +62,115 @@ impl fmt::Display for ScenarioError {
 
 impl std::error::Error for ScenarioError {}
 
+/// What a scenario file says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ScenarioFile {
+    /// The scenario; where it has parts as it was written, else with what was changed from outside and its scale.
+    pub scenario: Scenario,
+    /// The scenario of every part, with what was changed from outside and the scale.
+    pub parts: Vec<Scenario>,
+}
+
 /// Reads the scenario in `text`; `origin` is its file or name, for messages.
 ///
 /// # Errors
 /// With the line and column of the first thing that cannot be read, or else of everything that
 /// contradicts itself.
 pub fn parse(origin: &str, text: &str, overrides: &[Override]) -> Result<Scenario, ScenarioError> {
-    let mut scenario: Scenario =
-        toml::from_str(text).map_err(|error| located(origin, text, &error))?;
-    if !overrides.is_empty() {
-        let mut table: Table = toml::from_str(text).map_err(|e| located(origin, text, &e))?;
-        // One after the other, so that the one at fault is the one that is named.
-        for change in overrides {
-            change.apply(&mut table);
-            scenario = Scenario::deserialize(table.clone()).map_err(|error| {
-                let message = with_hint(error.message());
-                let origin = change.text().to_owned();
-                ScenarioError(vec![Problem { origin, position: None, message }])
-            })?;
-        }
+    parse_file(origin, text, overrides).map(|file| file.scenario)
+}
+
+/// Reads the scenario in `text`, and each of its parts.
+///
+/// # Errors
+/// As [`parse`].
+pub fn parse_file(
+    origin: &str,
+    text: &str,
+    overrides: &[Override],
+) -> Result<ScenarioFile, ScenarioError> {
+    let written: Scenario = toml::from_str(text).map_err(|error| located(origin, text, &error))?;
+    if written.parts.is_empty() {
+        let table = || toml::from_str(text).map_err(|error| located(origin, text, &error));
+        let scenario = changed(written, table, overrides)?.scaled();
+        refuse(scenario.contradictions(), origin, text, overrides)?;
+        return Ok(ScenarioFile { scenario, parts: Vec::new() });
     }
-    let problems: Vec<Problem> = scenario
-        .contradictions()
+    if overrides.is_empty() {
+        refuse(written.contradictions(), origin, text, overrides)?;
+    }
+    let own = |part| with_parts_changes(origin, &written, part, overrides);
+    let parts = written.parts.iter().map(own).collect::<Result<_, _>>()?;
+    Ok(ScenarioFile { scenario: written, parts })
+}
+
+/// Reads the part of that name alone, so that what is changed from outside has to fit no other; `None` where there is
+/// no such part.
+///
+/// # Errors
+/// As [`parse`].
+pub fn parse_part(
+    origin: &str,
+    text: &str,
+    part: &str,
+    overrides: &[Override],
+) -> Result<Option<Scenario>, ScenarioError> {
+    let written = parse(origin, text, &[])?;
+    let found = written.parts.iter().find(|own| own.name == part);
+    found.map(|part| with_parts_changes(origin, &written, part, overrides)).transpose()
+}
+
+/// The scenario of a part with what is changed from outside, and the scale.
+fn with_parts_changes(
+    origin: &str,
+    written: &Scenario,
+    part: &Part,
+    overrides: &[Override],
+) -> Result<Scenario, ScenarioError> {
+    let own = written.of_part(part);
+    let table = Table::try_from(&own);
+    let table = || table.map_err(|error| unreadable(origin, &error.to_string()));
+    let own = changed(own, table, overrides)?.scaled();
+    let place = format!("{origin}, part {}", part.name);
+    refuse(own.contradictions(), &place, "", overrides)?;
+    Ok(own)
+}
+
+/// The scenario with what is changed in it from outside of its file.
+fn changed(
+    mut scenario: Scenario,
+    table: impl FnOnce() -> Result<Table, ScenarioError>,
+    overrides: &[Override],
+) -> Result<Scenario, ScenarioError> {
+    if overrides.is_empty() {
+        return Ok(scenario);
+    }
+    let mut table = table()?;
+    // One after the other, so that the one at fault is the one that is named.
+    for change in overrides {
+        change.apply(&mut table);
+        scenario = Scenario::deserialize(table.clone())
+            .map_err(|error| unreadable(change.text(), error.message()))?;
+    }
+    Ok(scenario)
+}
+
+fn unreadable(origin: &str, message: &str) -> ScenarioError {
+    let message = with_hint(message);
+    ScenarioError(vec![Problem { origin: origin.to_owned(), position: None, message }])
+}
+
+fn refuse(
+    contradictions: Vec<Contradiction>,
+    origin: &str,
+    text: &str,
+    overrides: &[Override],
+) -> Result<(), ScenarioError> {
+    let problems: Vec<Problem> = contradictions
         .into_iter()
         .map(|found| contradiction(origin, text, overrides, &found.key, &found.message))
         .collect();
-    if problems.is_empty() { Ok(scenario) } else { Err(ScenarioError(problems)) }
+    if problems.is_empty() { Ok(()) } else { Err(ScenarioError(problems)) }
 }
 
 fn contradiction(
@@ -108,19 +191,19 @@ fn contradiction(
     }
 }
 
-/// Where the value of a dotted key stands in the text.
+/// Where the value of a dotted key stands in the text; of a list's items the number is their key.
 fn span_of(text: &str, key: &str) -> Option<Range<usize>> {
     let document = toml::de::DeTable::parse(text).ok()?;
-    let mut table = document.get_ref();
-    let mut parts = key.split('.').peekable();
-    while let Some(part) = parts.next() {
-        let value = table.get(part)?;
-        if parts.peek().is_none() {
-            return Some(value.span());
-        }
-        table = value.get_ref().as_table()?;
+    let (first, rest) =
+        key.split_once('.').map_or((key, None), |(first, rest)| (first, Some(rest)));
+    let mut value = document.get_ref().get(first)?;
+    for part in rest.into_iter().flat_map(|rest| rest.split('.')) {
+        value = match part.parse::<usize>() {
+            Ok(index) => value.get_ref().as_array()?.get(index)?,
+            Err(_) => value.get_ref().as_table()?.get(part)?,
+        };
     }
-    None
+    Some(value.span())
 }
 
 fn located(origin: &str, text: &str, error: &toml::de::Error) -> ScenarioError {

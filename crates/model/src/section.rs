@@ -15,7 +15,7 @@ use crate::scenario::{Guest, Testbed};
 use crate::workload::Workload;
 
 pub use keys::{Key, Takes};
-pub(crate) use keys::{changeable_schema_of, keys_of, takes};
+pub(crate) use keys::{all_keys_of, changeable_schema_of, keys_of, schema_of, takes};
 pub use value::in_words;
 pub(crate) use value::level_names;
 
@@ -127,21 +127,34 @@ impl SectionName {
     pub fn check(self, path: &str, value: &Value) -> Result<(), String> {
         let mut table = Map::new();
         set(&mut table, path, value.clone());
-        let mut table = Value::Object(table);
+        let table = Value::Object(table);
         if let Some(fixed) = self.fixed().iter().find(|fixed| at(&table, fixed).is_some()) {
             return Err(format!(
                 "{}.{fixed} holds for a whole run: leave it out here",
                 self.name()
             ));
         }
+        self.check_of_run(path, value)
+    }
+
+    /// Whether the key takes such a value, also one that holds for a whole run.
+    ///
+    /// # Errors
+    /// In words, what it takes instead.
+    pub fn check_of_run(self, path: &str, value: &Value) -> Result<(), String> {
+        let mut table = Map::new();
+        set(&mut table, path, value.clone());
+        let mut table = Value::Object(table);
         // What there is no section, or no table in it, without.
         match (self, table.as_object_mut()) {
             (Self::Testbed, Some(table)) => {
                 if let Some(Value::Object(domain)) = table.get_mut("libvirt") {
-                    domain.insert("domain".to_owned(), Value::from("any"));
+                    domain.entry("domain").or_insert_with(|| Value::from("any"));
                 }
             }
-            (Self::Workload, Some(table)) => set(table, "kind", Value::from("tcp-stream")),
+            (Self::Workload, Some(table)) => {
+                table.entry("kind").or_insert_with(|| Value::from("tcp-stream"));
+            }
             _ => {}
         }
         let checked = match self {

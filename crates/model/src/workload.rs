@@ -405,6 +405,19 @@ impl Workload {
         })
     }
 
+    /// The same load as one of another kind: keys that this one has no use for are left out.
+    pub(crate) fn for_kind(&self, kind: WorkloadKind) -> Self {
+        let useless = self.keys_set().into_iter().filter(|(_, kinds)| !kinds.contains(&kind));
+        let mut table = serde_json::to_value(self).unwrap_or_default();
+        if let Some(table) = table.as_object_mut() {
+            for (key, _) in useless {
+                table.remove(key.trim_start_matches("workload."));
+            }
+        }
+        // What was a workload without one of its optional keys is one.
+        serde_json::from_value(table).map_or_else(|_| Self::new(kind), |own| Self { kind, ..own })
+    }
+
     /// The optional keys that are set, each with the kinds it is for.
     pub fn keys_set(&self) -> Vec<(&'static str, &'static [WorkloadKind])> {
         let keys = self.optional_keys();

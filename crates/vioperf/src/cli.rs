@@ -9,6 +9,7 @@ mod machines;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use vioperf_model::scenario::Scale;
 use vioperf_model::scenario_file::Override;
 use vioperf_model::units::{Ratio, TimeSpan};
 
@@ -116,7 +117,7 @@ pub enum Command {
 }
 
 /// What is changed in a scenario.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub struct ScenarioChanges {
     /// Change a key of the scenario: `nic=virtio,e1000`, `workload.duration=10s`, `reuse=none`
     #[arg(long = "set", value_name = "KEY=VALUE")]
@@ -138,6 +139,9 @@ pub struct ScenarioChanges {
     /// Begin no block that would not end within this time, such as 3m
     #[arg(long, value_name = "TIME")]
     pub budget: Option<TimeSpan>,
+    /// Multiply every duration by this, the budget's too, such as 0.02 or 1/60
+    #[arg(long, value_name = "NUMBER")]
+    pub scale: Option<Scale>,
     /// Seed of the random order inside the blocks [default: drawn, and recorded]
     #[arg(long, value_name = "NUMBER")]
     pub seed: Option<u64>,
@@ -150,9 +154,9 @@ pub struct ScenarioChanges {
 }
 
 /// Arguments of `run`.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub struct RunArgs {
-    /// A built-in scenario (see `vioperf scenarios`) or a TOML file
+    /// A built-in scenario (see `vioperf scenarios`) or a TOML file; SCENARIO/PART is one part of it
     #[arg(required_unless_present = "resume")]
     pub scenario: Option<String>,
     /// What is changed in it
@@ -166,7 +170,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "DIR")]
     pub resume: Option<PathBuf>,
     /// Resume although this machine is not as it was; what changed is stored, and a finding
-    #[arg(long, requires = "resume")]
+    #[arg(long)]
     pub resume_anyway: bool,
     /// What may be done to the virtual machine that a scenario names
     #[command(flatten)]
@@ -183,6 +187,9 @@ pub struct RunArgs {
     /// Print every column
     #[arg(long, conflicts_with = "json")]
     pub wide: bool,
+    /// Measure the part of that name of the run in this directory (given by vioperf itself)
+    #[arg(long, value_name = "DIR", hide = true, conflicts_with = "resume")]
+    pub part_of: Option<PathBuf>,
 }
 
 /// Arguments of `calibrate`.
@@ -364,6 +371,8 @@ pub enum SchemaOf {
     Scenario,
     /// run.json
     Run,
+    /// parts.json
+    Parts,
     /// A line of trials.jsonl
     Trial,
     /// `report --format json`

@@ -70,7 +70,60 @@ pub fn run_code(how: &RunEnding, incomplete: bool) -> ExitCode {
     }
 }
 
+/// The exit codes of the parts of a run, of which the gravest is that of the whole.
+#[derive(Debug, Default)]
+pub struct PartCodes(Vec<i32>);
+
+impl PartCodes {
+    /// Adds a part's.
+    pub fn add(&mut self, code: i32) {
+        self.0.push(code);
+    }
+
+    /// Whether a part was ended by a signal, so that nothing further is wanted.
+    pub fn is_interrupted(&self) -> bool {
+        self.0.iter().any(|code| *code >= 128)
+    }
+
+    /// That of the whole.
+    pub fn code(&self) -> ExitCode {
+        ExitCode::from(self.gravest())
+    }
+
+    fn gravest(&self) -> u8 {
+        let rank = |code: &i32| match *code {
+            128.. => 4,
+            0 => 0,
+            code if code == i32::from(INCOMPLETE) => 1,
+            code if code == i32::from(MACHINE) => 2,
+            _ => 3,
+        };
+        let gravest = self.0.iter().copied().max_by_key(rank).unwrap_or(0);
+        u8::try_from(gravest).unwrap_or(1)
+    }
+}
+
 /// The exit code of a comparison, by whether a row came out as `--fail-if` says.
 pub fn compare_code(fails: bool) -> ExitCode {
     if fails { ExitCode::from(COMPARED) } else { ExitCode::SUCCESS }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_gravest_part_decides() {
+        for (codes, whole) in [
+            (&[0, 0][..], 0),
+            (&[0, 4, 0], 4),
+            (&[4, 3, 0], 3),
+            (&[3, 1, 4], 1),
+            (&[1, 130], 130),
+            (&[], 0),
+        ] {
+            assert_eq!(PartCodes(codes.to_vec()).gravest(), whole, "{codes:?}");
+        }
+        assert!(PartCodes(vec![0, 143]).is_interrupted() && !PartCodes(vec![4]).is_interrupted());
+    }
 }

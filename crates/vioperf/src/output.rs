@@ -33,6 +33,16 @@ impl Output {
         Self { quiet, color, status: Arc::new(Mutex::new(status)) }
     }
 
+    /// The options by which another vioperf prints as this one does.
+    pub fn options(&self) -> Vec<&'static str> {
+        let color = match self.color {
+            ColorChoice::Auto => "--color=auto",
+            ColorChoice::Always => "--color=always",
+            ColorChoice::Never => "--color=never",
+        };
+        [self.quiet.then_some("--quiet"), Some(color)].into_iter().flatten().collect()
+    }
+
     /// Whether results are printed with colours.
     pub fn colors_results(&self) -> bool {
         self.colors(io::stdout().is_terminal())

@@ -31,12 +31,16 @@ pub fn scenario(name: &str, args: &ScenarioChanges) -> Result<Found, Failure> {
     option("--seed", "repeat", "seed", seed.map(Into::into));
     option("--kernel", "guest", "kernel", args.kernel.clone().map(Into::into));
     option("--qemu", "guest", "qemu", args.qemu.clone().map(Into::into));
+    let scale = args.scale.map(|scale| Override::top("--scale", "scale", scale.as_f64()));
+    overrides.extend(scale);
     let mut found = scenarios::find(name, &overrides).map_err(Failure::Usage)?;
-    let repeat = &mut found.scenario.repeat;
     // Who asks for a number of blocks and no goal wants that number, whatever goal the scenario has.
     let asks_for_more = args.goal.is_some() || args.most_blocks.is_some();
-    if repeat.goal.is_some() && !asks_for_more {
-        repeat.most_blocks = args.blocks.or(repeat.most_blocks);
+    for scenario in std::iter::once(&mut found.scenario).chain(&mut found.parts) {
+        let repeat = &mut scenario.repeat;
+        if repeat.goal.is_some() && !asks_for_more {
+            repeat.most_blocks = args.blocks.or(repeat.most_blocks);
+        }
     }
     Ok(found)
 }

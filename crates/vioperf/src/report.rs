@@ -16,6 +16,7 @@ mod ledger;
 mod machines;
 pub mod markdown;
 pub mod openmetrics;
+pub mod parts;
 mod picture;
 mod provenance;
 mod settings;

@@ -195,7 +195,10 @@ fn complete(info: &mut RunInfo) {
 }
 
 /// Refuses what would make another run of it.
-fn check_options(args: &RunArgs, directory: &Path) -> Result<(), Failure> {
+///
+/// # Errors
+/// [`Failure::Usage`] with the options that have to be left out.
+pub fn check_options(args: &RunArgs, directory: &Path) -> Result<(), Failure> {
     let RunArgs { scenario, changes, out, .. } = args;
     // Every option is named, so that a new one is not forgotten.
     let ScenarioChanges {
@@ -205,6 +208,7 @@ fn check_options(args: &RunArgs, directory: &Path) -> Result<(), Failure> {
         goal,
         most_blocks,
         budget: _,
+        scale,
         seed,
         kernel,
         qemu,
@@ -216,6 +220,7 @@ fn check_options(args: &RunArgs, directory: &Path) -> Result<(), Failure> {
         ("--blocks", blocks.is_some()),
         ("--goal", goal.is_some()),
         ("--most-blocks", most_blocks.is_some()),
+        ("--scale", scale.is_some()),
         ("--seed", seed.is_some()),
         ("--kernel", kernel.is_some()),
         ("--qemu", qemu.is_some()),

@@ -12,6 +12,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use vioperf_model::record::{RunInfo, SCHEMA_VERSION, TrialRecord};
 
+pub mod parts;
 mod repair;
 
 pub use self::repair::Repair;
@@ -47,6 +48,12 @@ pub enum StoreError {
     /// The directory holds no run.
     #[error("{} holds no run (no {RUN_FILE}); name a directory that `vioperf run` wrote", .0.display())]
     NoRun(PathBuf),
+    /// The directory holds a run in parts, and one run is wanted.
+    #[error(
+        "{} holds a run in parts: name one of them, such as {}",
+        .0.display(), .0.join(.1).display()
+    )]
+    InParts(PathBuf, String),
     /// `run.json` does not parse.
     #[error(
         "{} is damaged ({message}): without it the trials beside it cannot be read",
@@ -106,7 +113,7 @@ pub fn holds_run(path: &Path) -> bool {
 /// # Errors
 /// [`StoreError::Taken`] when a run is there already, else what the system would refuse.
 pub fn check_vacant(path: &Path) -> Result<(), StoreError> {
-    if holds_run(path) || path.join(TRIALS_FILE).exists() {
+    if holds_run(path) || parts::holds_parts(path) || path.join(TRIALS_FILE).exists() {
         return Err(StoreError::Taken(path.to_owned()));
     }
     let here = Path::new(".");
@@ -247,7 +254,13 @@ pub fn read_info(path: &Path) -> Result<RunInfo, StoreError> {
     let text = match fs::read(&run_file) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            return Err(StoreError::NoRun(path.to_owned()));
+            return Err(match parts::read(path) {
+                Ok(whole) => {
+                    let first = whole.parts.iter().map(|part| part.name.clone()).next();
+                    StoreError::InParts(path.to_owned(), first.unwrap_or_default())
+                }
+                Err(_) => StoreError::NoRun(path.to_owned()),
+            });
         }
         Err(error) => return Err(io_error("read", &run_file)(error)),
     };

@@ -8,31 +8,32 @@ use serde::de::{DeserializeSeed, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 
-use crate::section::{Section, changeable_schema_of};
+use crate::section::{Section, all_keys_of, changeable_schema_of, schema_of};
 
 /// Some keys of a section, with their values. What is absent stays as it is in the scenario; tables
-/// (options, offloads) are added to those of the scenario.
+/// (options, offloads) are added to those of the scenario. Keys that hold for a whole run can be changed
+/// where what is changed is one (`OF_RUN`): of a part, not of a variant.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Changes<T> {
+pub struct Changes<T, const OF_RUN: bool = false> {
     keys: Map<String, Value>,
     section: PhantomData<T>,
 }
 
-impl<T> Default for Changes<T> {
+impl<T, const OF_RUN: bool> Default for Changes<T, OF_RUN> {
     fn default() -> Self {
         Self { keys: Map::new(), section: PhantomData }
     }
 }
 
-impl<T: Section> Changes<T> {
+impl<T: Section, const OF_RUN: bool> Changes<T, OF_RUN> {
     /// One key changed.
     ///
     /// # Errors
     /// In words, when there is no such key or the value is none of its own.
     pub fn of(key: &str, value: impl Into<Value>) -> Result<Self, String> {
         let value = value.into();
-        check::<T>(key)?;
-        T::NAME.check(key, &value)?;
+        check::<T, OF_RUN>(key)?;
+        check_value::<T, OF_RUN>(key, &value)?;
         let mut changes = Self::default();
         changes.keys.insert(key.to_owned(), value);
         Ok(changes)
@@ -61,6 +62,11 @@ impl<T: Section> Changes<T> {
         true
     }
 
+    /// What a key is changed to.
+    pub(super) fn value(&self, key: &str) -> Option<&Value> {
+        self.keys.get(key)
+    }
+
     /// The section with the changes made in it.
     #[must_use]
     pub fn applied_to(&self, section: &T) -> T {
@@ -69,35 +75,43 @@ impl<T: Section> Changes<T> {
     }
 }
 
-fn check<T: Section>(key: &str) -> Result<(), String> {
-    let is_top = |known: &&crate::section::Key| !known.path.contains('.');
-    let known = || T::NAME.keys().iter().filter(is_top).map(|key| key.path.as_str());
-    if known().any(|known| known == key) {
+fn check<T: Section, const OF_RUN: bool>(key: &str) -> Result<(), String> {
+    let known: Vec<String> = match OF_RUN {
+        true => all_keys_of::<T>(),
+        false => T::NAME.keys().iter().map(|key| key.path.clone()).collect(),
+    };
+    let known: Vec<&String> = known.iter().filter(|known| !known.contains('.')).collect();
+    if known.iter().any(|known| *known == key) {
         return Ok(());
     }
-    let names: Vec<String> = known().map(|key| format!("`{key}`")).collect();
+    let names: Vec<String> = known.iter().map(|key| format!("`{key}`")).collect();
     Err(format!("unknown field `{key}`, expected one of {}", names.join(", ")))
 }
 
-impl<T> Serialize for Changes<T> {
+fn check_value<T: Section, const OF_RUN: bool>(key: &str, value: &Value) -> Result<(), String> {
+    if OF_RUN { T::NAME.check_of_run(key, value) } else { T::NAME.check(key, value) }
+}
+
+impl<T, const OF_RUN: bool> Serialize for Changes<T, OF_RUN> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.keys.serialize(serializer)
     }
 }
 
-impl<'de, T: Section> Deserialize<'de> for Changes<T> {
+impl<'de, T: Section, const OF_RUN: bool> Deserialize<'de> for Changes<T, OF_RUN> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(ChangesVisitor(PhantomData))
+        deserializer.deserialize_map(ChangesVisitor::<T, OF_RUN>(PhantomData))
     }
 }
 
-impl<T: Section> schemars::JsonSchema for Changes<T> {
+impl<T: Section, const OF_RUN: bool> schemars::JsonSchema for Changes<T, OF_RUN> {
     fn schema_name() -> std::borrow::Cow<'static, str> {
-        format!("Changes_{}", T::NAME.name()).into()
+        let of = if OF_RUN { "ChangesOfRun" } else { "Changes" };
+        format!("{of}_{}", T::NAME.name()).into()
     }
 
     fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        let mut schema = changeable_schema_of::<T>();
+        let mut schema = if OF_RUN { schema_of::<T>() } else { changeable_schema_of::<T>() };
         if let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) {
             // What is absent is not changed.
             for property in properties.values_mut().filter_map(Value::as_object_mut) {
@@ -114,19 +128,19 @@ impl<T: Section> schemars::JsonSchema for Changes<T> {
 
 /// Each key and each value is checked while it is read, so that the deserialiser adds its own place to
 /// an error, and not that of the table around it.
-struct ChangesVisitor<T>(PhantomData<T>);
+struct ChangesVisitor<T, const OF_RUN: bool>(PhantomData<T>);
 
-impl<'de, T: Section> Visitor<'de> for ChangesVisitor<T> {
-    type Value = Changes<T>;
+impl<'de, T: Section, const OF_RUN: bool> Visitor<'de> for ChangesVisitor<T, OF_RUN> {
+    type Value = Changes<T, OF_RUN>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "keys of {}", T::NAME.name())
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Changes<T>, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
         let mut changes = Changes::default();
-        while let Some(key) = map.next_key_seed(CheckedText(check::<T>))? {
-            let is_value = |value: &Value| T::NAME.check(&key, value);
+        while let Some(key) = map.next_key_seed(CheckedText(check::<T, OF_RUN>))? {
+            let is_value = |value: &Value| check_value::<T, OF_RUN>(&key, value);
             let value = map.next_value_seed(CheckedValue(is_value))?;
             changes.keys.insert(key, value);
         }

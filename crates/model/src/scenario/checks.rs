@@ -38,6 +38,12 @@ impl Scenario {
             "name",
             format!("`{}` names no directory: use letters, digits, - and _", self.name),
         );
+        if !self.parts.is_empty() {
+            self.check_parts(&mut check);
+            let parts = self.parts.iter().enumerate();
+            found.extend(parts.flat_map(|(at, part)| self.contradictions_of_part(at, part)));
+            return found;
+        }
         if self.check_size(&mut check) {
             self.check_factors(&mut check);
             self.check_testbed(&mut check);

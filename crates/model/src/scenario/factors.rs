@@ -128,6 +128,21 @@ impl Factors {
         }
     }
 
+    /// Replaces levels of a key; those that nothing is given for stay.
+    pub(super) fn map_levels(
+        &mut self,
+        section: SectionName,
+        path: &str,
+        change: impl Fn(&Value) -> Option<Value>,
+    ) {
+        let it = self.keys.iter_mut().find(|f| f.section == section && f.path == path);
+        for level in it.into_iter().flat_map(|factor| &mut factor.levels) {
+            if let Some(changed) = change(level) {
+                *level = changed;
+            }
+        }
+    }
+
     /// The factor that a key, or something inside of it, is varied by; the key with its section.
     pub fn varying(&self, full_path: &str) -> Option<&Factor> {
         let inside = format!("{full_path}.");

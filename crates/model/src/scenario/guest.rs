@@ -351,7 +351,7 @@ mod tests {
         assert_eq!((changed.kernel.as_deref(), changed.modules), (Some("/boot/b"), None));
         assert_eq!(changed.offloads.len(), 2);
         assert_eq!(changed.memory, guest.memory);
-        assert_eq!(Changes::default().applied_to(&guest), guest);
+        assert_eq!(Changes::<Guest>::default().applied_to(&guest), guest);
     }
 
     #[test]

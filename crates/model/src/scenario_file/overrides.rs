@@ -75,6 +75,11 @@ impl Override {
         }
     }
 
+    /// The same for a key at the scenario's top.
+    pub fn top(option: &str, key: &str, value: impl Into<Value>) -> Self {
+        Self { section: None, ..Self::option(option, "", key, value) }
+    }
+
     /// A variant (`new`), or something that one has otherwise (`new:qemu=/opt/qemu`,
     /// `new:offloads.gro=off`).
     ///

@@ -49,7 +49,7 @@ impl Key {
 }
 
 /// The schema of a section with everything in its place.
-fn schema_of<T: schemars::JsonSchema>() -> Value {
+pub(crate) fn schema_of<T: schemars::JsonSchema>() -> Value {
     let settings =
         SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
     settings.into_generator().into_root_schema_for::<T>().to_value()
@@ -60,6 +60,13 @@ pub(crate) fn keys_of<T: Section>() -> Vec<Key> {
     let mut keys = Vec::new();
     collect("", &changeable_schema_of::<T>(), &mut keys);
     keys
+}
+
+/// The names of all keys, those that hold for a whole run too; not of those inside of tables.
+pub(crate) fn all_keys_of<T: Section>() -> Vec<String> {
+    let schema = schema_of::<T>();
+    let properties = schema.get("properties").and_then(Value::as_object);
+    properties.into_iter().flat_map(|all| all.keys().cloned()).collect()
 }
 
 /// The schema of a section without the keys that hold for a whole run.

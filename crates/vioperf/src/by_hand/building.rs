@@ -55,6 +55,7 @@ impl Wanted {
     /// When it makes no sense, or this machine lacks something for it.
     pub fn check(args: &LabUpArgs) -> Result<Self, Failure> {
         let found = prepare::scenario(&args.scenario, &args.changes)?;
+        let found = found.single().map_err(Failure::Usage)?;
         if let Some(server) = &found.scenario.testbed.server {
             return Err(Failure::Usage(anyhow!(
                 "the scenario measures to {server}, a machine that is there without vioperf: there is no lab to stand. Go \

@@ -124,6 +124,8 @@ impl<'a> Bench<'a> {
             guest: self.guest.clone(),
             workload: wanted.workload.clone(),
             factors: Factors::of_nics(nic),
+            scale: None,
+            parts: Vec::new(),
             variants: Vec::new(),
             repeat: Repeat { blocks: 1, ..Repeat::default() },
         }

@@ -52,6 +52,16 @@ pub struct Allowed {
 }
 
 impl Allowed {
+    /// The options that say the same.
+    pub fn options(&self) -> Vec<String> {
+        let flags =
+            [("--allow-change", self.allow_change), ("--allow-destroy", self.allow_destroy)];
+        let given = flags.iter().filter(|(_, given)| *given).map(|(flag, _)| (*flag).to_owned());
+        let time = self.shut_down_within.map(|time| format!("--shut-down-within={time}"));
+        let hypervisor = self.hypervisor.as_ref().map(|place| format!("--hypervisor={place}"));
+        given.chain(time).chain(hypervisor).collect()
+    }
+
     /// The same for those who do it.
     pub fn permission(&self) -> Permission {
         Permission {

@@ -72,6 +72,8 @@ fn scenario(args: &CalibrateArgs) -> Result<Scenario> {
         guest: Guest { kernel: args.kernel.clone(), qemu: args.qemu.clone(), ..Guest::default() },
         workload: Workload::new(WorkloadKind::TcpStream),
         factors: Factors::of_nics(vec![nic]),
+        scale: None,
+        parts: Vec::new(),
         variants: Vec::new(),
         repeat: Repeat::default(),
     })

@@ -25,7 +25,9 @@ pub fn execute(args: &ExportArgs, output: &Output) -> Result<ExitCode, Failure> 
     }
     let mut table = Table { headings: headings(), rows: Vec::new() };
     for run in &args.runs {
-        table.rows.extend(rows_of(run, output)?);
+        for run in store::parts::runs_in(run)? {
+            table.rows.extend(rows_of(&run, output)?);
+        }
     }
     match &args.out {
         Some(path) => {

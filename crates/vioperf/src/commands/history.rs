@@ -1,5 +1,6 @@
 //! `vioperf history`.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::anyhow;
@@ -10,7 +11,7 @@ use crate::exit::Failure;
 use crate::history::entry::Entry;
 use crate::history::{Filter, History};
 use crate::output::Output;
-use crate::report;
+use crate::{report, store};
 
 /// Lists the history, enters runs and takes them out.
 pub fn execute(args: &HistoryArgs, output: &Output) -> Result<ExitCode, Failure> {
@@ -24,7 +25,9 @@ pub fn execute(args: &HistoryArgs, output: &Output) -> Result<ExitCode, Failure>
             output.result(&report::history::render(&runs, args.format)?)?;
         }
         Some(HistoryAction::Add { runs }) => {
-            for run in runs {
+            let runs: Vec<Vec<PathBuf>> =
+                runs.iter().map(|run| store::parts::runs_in(run)).collect::<Result<_, _>>()?;
+            for run in runs.iter().flatten() {
                 let entry = Entry::of(&analysis_of(run, output)?, Some(run));
                 let again = if history.has(&entry.run.id)? { " (again)" } else { "" };
                 history.enter(&entry)?;

@@ -21,8 +21,12 @@ pub fn execute(args: &ReportArgs, output: &Output) -> Result<ExitCode, Failure> 
         let why = "--trial is for `--format iperf3`: the other forms are of the whole run";
         return Err(Failure::Usage(anyhow!(why)));
     }
-    let whole = || analysis_of(&args.run, output);
     let colors = args.output.is_none() && output.colors_results();
+    if store::parts::holds_parts(&args.run) {
+        let text = in_parts(args, colors, output)?;
+        return write(&text, args, output);
+    }
+    let whole = || analysis_of(&args.run, output);
     let text = match args.format {
         ReportFormat::Terminal => report::terminal::render(&whole()?, args.wide, colors),
         ReportFormat::Json => report::json::render(&whole()?),
@@ -32,12 +36,36 @@ pub fn execute(args: &ReportArgs, output: &Output) -> Result<ExitCode, Failure> 
         ReportFormat::Openmetrics => report::openmetrics::render(&whole()?),
         ReportFormat::Iperf3 => one_trial(args, output)?,
     };
+    write(&text, args, output)
+}
+
+fn write(text: &str, args: &ReportArgs, output: &Output) -> Result<ExitCode, Failure> {
     match &args.output {
         Some(file) => fs::write(file, text)
             .with_context(|| format!("cannot write the report to {}", file.display()))?,
-        None => output.result(&text)?,
+        None => output.result(text)?,
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// A run in parts.
+fn in_parts(args: &ReportArgs, colors: bool, output: &Output) -> Result<String, Failure> {
+    use report::parts;
+    let whole = parts::Whole::read(&args.run, output)?;
+    Ok(match args.format {
+        ReportFormat::Terminal => parts::terminal(&whole, args.wide, colors),
+        ReportFormat::Json => parts::json(&whole),
+        ReportFormat::Csv => parts::csv(&whole),
+        ReportFormat::Markdown => parts::markdown(&whole),
+        ReportFormat::Html => parts::html(&whole),
+        // What is of one run alone says so, and names a part.
+        ReportFormat::Openmetrics | ReportFormat::Iperf3 => {
+            return Err(store::read_info(&args.run).err().map_or_else(
+                || anyhow!("name a part").into(),
+                |error| Failure::Usage(error.into()),
+            ));
+        }
+    })
 }
 
 /// A trial by itself, in the words of another tool.

@@ -40,9 +40,12 @@ use crate::scenarios::Found;
 use crate::store::{self, RunDirectory};
 use crate::{machine_look, prepare, report};
 
+mod parts;
+
 /// Everything that is settled before the lab is made.
 struct Prepared {
     origin: String,
+    command_line: Vec<String>,
     scenario: Scenario,
     left_out: Vec<LeftOut>,
     plan: Plan,
@@ -54,21 +57,50 @@ struct Prepared {
 
 /// Measures a scenario and reports.
 pub fn execute(args: &RunArgs, output: &Output) -> Result<ExitCode, Failure> {
-    sandboxed::put_back_what_is_left(output);
-    let prepared = match &args.resume {
-        None => {
-            let name = args.scenario.as_deref().unwrap_or_default();
-            let found = prepare::scenario(name, &args.changes)?;
-            if let Some(server) = found.scenario.testbed.server.clone() {
-                return between_machines(found, &server, args, output);
-            }
-            prepare_new(found, args, output)?
+    if let Some(whole) = &args.part_of {
+        return parts::measure_one(whole, args, output);
+    }
+    if let Some(directory) = args.resume.as_deref() {
+        if store::parts::holds_parts(directory) {
+            return parts::resume(directory, args, output);
         }
-        Some(directory) => match prepare_resumed(directory, args, output)? {
-            Left::Nothing(how) => return conclude(directory, &how, args, output),
-            Left::Some(prepared) => *prepared,
-        },
-    };
+        return go_on(directory, args, output);
+    }
+    let name = args.scenario.as_deref().unwrap_or_default();
+    let found = prepare::scenario(name, &args.changes)?;
+    let directory = args.out.clone().unwrap_or_else(|| default_directory(&found.scenario));
+    if !found.parts.is_empty() {
+        return parts::begin(found, &directory, args, output);
+    }
+    begin(found, std::env::args().collect(), directory, args, output)
+}
+
+/// Measures a scenario that has no parts.
+fn begin(
+    found: Found,
+    command_line: Vec<String>,
+    directory: PathBuf,
+    args: &RunArgs,
+    output: &Output,
+) -> Result<ExitCode, Failure> {
+    if let Some(server) = found.scenario.testbed.server.clone() {
+        return between_machines(found, &server, &directory, args, output);
+    }
+    sandboxed::put_back_what_is_left(output);
+    let prepared = prepare_new(found, command_line, directory, args, output)?;
+    measure(&prepared, args, output)
+}
+
+/// Goes on with a run.
+fn go_on(directory: &Path, args: &RunArgs, output: &Output) -> Result<ExitCode, Failure> {
+    sandboxed::put_back_what_is_left(output);
+    match prepare_resumed(directory, args, output)? {
+        Left::Nothing(how) => conclude(directory, &how, args, output),
+        Left::Some(prepared) => measure(&prepared, args, output),
+    }
+}
+
+fn measure(prepared: &Prepared, args: &RunArgs, output: &Output) -> Result<ExitCode, Failure> {
     // From here on there are two processes; until here there was one thread.
     match sandboxed::enter(output)? {
         Side::Outside(ended) => {
@@ -81,7 +113,7 @@ pub fn execute(args: &RunArgs, output: &Output) -> Result<ExitCode, Failure> {
             }
             Ok(ExitCode::from(u8::try_from(ended.exit_code()).unwrap_or(1)))
         }
-        Side::Inside(sandbox) => inside(&sandbox, &prepared, args, output),
+        Side::Inside(sandbox) => inside(&sandbox, prepared, args, output),
     }
 }
 
@@ -89,28 +121,34 @@ pub fn execute(args: &RunArgs, output: &Output) -> Result<ExitCode, Failure> {
 fn between_machines(
     found: Found,
     server: &str,
+    directory: &Path,
     args: &RunArgs,
     output: &Output,
 ) -> Result<ExitCode, Failure> {
-    let directory = args.out.clone().unwrap_or_else(|| default_directory(&found.scenario));
-    let stored = scenario_run::run(found, server, &directory, args, output)?;
-    let code = conclude(&directory, &stored.how, args, output)?;
+    let stored = scenario_run::run(found, server, directory, args, output)?;
+    let code = conclude(directory, &stored.how, args, output)?;
     stored.not_put_back.map_or(Ok(code), |error| Err(error.into()))
 }
 
-fn prepare_new(found: Found, args: &RunArgs, output: &Output) -> Result<Prepared, Failure> {
+fn prepare_new(
+    found: Found,
+    command_line: Vec<String>,
+    directory: PathBuf,
+    args: &RunArgs,
+    output: &Output,
+) -> Result<Prepared, Failure> {
     let Ready { scenario, left_out, without, ingredients } =
         preflight::check(found.scenario, &args.allow_overwrite)?;
     for left_out in &left_out {
         output.warning(format_args!("{} is left out: {}", left_out.what, left_out.reason));
     }
     let plan = prepare::plan(&scenario, &without);
-    let directory = args.out.clone().unwrap_or_else(|| default_directory(&scenario));
     store::check_vacant(&directory).map_err(|error| Failure::Usage(error.into()))?;
     let costs = prepare::likely_costs(scenario.guest.accel);
     announce(&scenario, &plan, costs, output);
     let origin = found.origin;
-    Ok(Prepared { origin, scenario, left_out, plan, ingredients, directory, resumed: None })
+    let resumed = None;
+    Ok(Prepared { origin, command_line, scenario, left_out, plan, ingredients, directory, resumed })
 }
 
 /// What of a run is left to measure.
@@ -132,7 +170,8 @@ fn prepare_resumed(directory: &Path, args: &RunArgs, output: &Output) -> Result<
         return Ok(Left::Nothing(how));
     }
     resumed.announce(output);
-    let RunInfo { scenario, scenario_origin, plan, left_out, .. } = resumed.info.clone();
+    let RunInfo { scenario, scenario_origin, plan, left_out, command_line, .. } =
+        resumed.info.clone();
     let Ready { scenario, left_out: lacking, ingredients, .. } =
         preflight::check(scenario, &args.allow_overwrite)?;
     if let Some(lacking) = lacking.iter().find(|lacking| !left_out.contains(lacking)) {
@@ -142,11 +181,16 @@ fn prepare_resumed(directory: &Path, args: &RunArgs, output: &Output) -> Result<
             lacking.reason
         )));
     }
-    let directory = directory.to_owned();
-    let origin = scenario_origin;
-    let resumed = Some(resumed);
-    let prepared = Prepared { origin, scenario, left_out, plan, ingredients, directory, resumed };
-    Ok(Left::Some(Box::new(prepared)))
+    Ok(Left::Some(Box::new(Prepared {
+        origin: scenario_origin,
+        command_line,
+        scenario,
+        left_out,
+        plan,
+        ingredients,
+        directory: directory.to_owned(),
+        resumed: Some(resumed),
+    })))
 }
 
 fn announce(scenario: &Scenario, plan: &Plan, costs: &Costs, output: &Output) {
@@ -165,7 +209,8 @@ fn announce(scenario: &Scenario, plan: &Plan, costs: &Costs, output: &Output) {
 
 fn default_directory(scenario: &Scenario) -> PathBuf {
     let time = jiff::Zoned::now().strftime("%Y%m%d-%H%M%S");
-    Path::new("runs").join(format!("{}-{time}", scenario.name))
+    // A directory of its own, and not one in that of another.
+    Path::new("runs").join(format!("{}-{time}", scenario.name.replace('/', "-")))
 }
 
 /// The part that runs in the sandbox.
@@ -318,7 +363,7 @@ fn run_info(prepared: &Prepared, supply: &GuestSupply, placements: &Placements) 
         schema_version: SCHEMA_VERSION,
         vioperf_version: env!("CARGO_PKG_VERSION").to_owned(),
         started_at: now(),
-        command_line: std::env::args().collect(),
+        command_line: prepared.command_line.clone(),
         scenario_origin: prepared.origin.clone(),
         scenario: prepared.scenario.clone(),
         left_out: prepared.left_out.clone(),
@@ -344,19 +389,19 @@ fn conclude(
     output: &Output,
 ) -> Result<ExitCode, Failure> {
     let analysis = analysis_of(directory, output)?;
-    let text = if args.json {
-        report::json::render(&analysis)
-    } else {
-        report::terminal::render(&analysis, args.wide, output.colors_results())
-    };
-    output.result(&text)?;
-    let page = directory.join("report.html");
-    match store::write_whole(directory, "report.html", report::html::render(&analysis).as_bytes()) {
-        Ok(()) => output.note(format_args!("HTML report: {}", page.display())),
-        Err(error) => output.warning(error),
+    // A part's report is part of the whole's.
+    let is_part = args.part_of.is_some();
+    if !is_part {
+        let text = if args.json {
+            report::json::render(&analysis)
+        } else {
+            report::terminal::render(&analysis, args.wide, output.colors_results())
+        };
+        output.result(&text)?;
     }
+    write_page(directory, &report::html::render(&analysis), is_part, output);
     history::enter(&analysis, Some(directory), args.no_history, output);
-    if matches!(how, RunEnding::Interrupted { .. } | RunEnding::Failed { .. }) {
+    if matches!(how, RunEnding::Interrupted { .. } | RunEnding::Failed { .. }) && !is_part {
         output.note(match analysis.run.scenario.testbed.server {
             None => format!("to go on: vioperf run --resume {}", directory.display()),
             Some(_) => format!(
@@ -371,4 +416,15 @@ fn conclude(
     }
     let incomplete = analysis.cells.iter().any(|cell| cell.trials.completed == 0);
     Ok(run_code(how, incomplete))
+}
+
+/// Writes the page of a run beside its records.
+fn write_page(directory: &Path, page: &str, is_part: bool, output: &Output) {
+    match store::write_whole(directory, "report.html", page.as_bytes()) {
+        Ok(()) if is_part => {}
+        Ok(()) => {
+            output.note(format_args!("HTML report: {}", directory.join("report.html").display()));
+        }
+        Err(error) => output.warning(error),
+    }
 }

@@ -7,7 +7,7 @@ use schemars::{JsonSchema, Schema, schema_for};
 use vioperf_analysis::compare::result::RunComparison;
 use vioperf_analysis::result::RunAnalysis;
 use vioperf_model::calibration::Calibration;
-use vioperf_model::record::{RunInfo, TrialRecord};
+use vioperf_model::record::{RunInParts, RunInfo, TrialRecord};
 use vioperf_model::scenario::Scenario;
 
 use crate::cli::{SchemaArgs, SchemaOf};
@@ -20,6 +20,7 @@ pub fn execute(args: &SchemaArgs, output: &Output) -> Result<ExitCode, Failure> 
     let schema = match args.of {
         SchemaOf::Scenario => schema_for!(Scenario),
         SchemaOf::Run => schema_for!(RunInfo),
+        SchemaOf::Parts => schema_for!(RunInParts),
         SchemaOf::Calibration => schema_for!(Calibration),
         SchemaOf::Trial => schema_for!(TrialRecord),
         SchemaOf::Report => written::<RunAnalysis>(),

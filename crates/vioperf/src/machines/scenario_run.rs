@@ -45,7 +45,7 @@ pub fn run(
     args: &RunArgs,
     output: &Output,
 ) -> Result<Stored, Failure> {
-    let Found { origin, scenario } = found;
+    let Found { origin, scenario, .. } = found;
     store::check_vacant(directory).map_err(|error| Failure::Usage(error.into()))?;
     let way = way(server).map_err(Failure::Usage)?;
     let plan = prepare::plan(&scenario, &BTreeSet::new());

@@ -31,6 +31,9 @@ Forms of values: times are written `\"10s\"`, `\"250ms\"`, `\"1.5 s\"`, `\"3m\"`
 /// The order of the page; what a scenario has beside these is told at the top.
 const SECTIONS: &[&str] = &["workload", "guest", "testbed", "repeat"];
 
+/// Lists of tables, told by themselves.
+const LISTS: [&str; 2] = ["variants", "parts"];
+
 /// The page.
 pub fn page() -> String {
     let schema = schema_for!(Scenario).to_value();
@@ -38,8 +41,10 @@ pub fn page() -> String {
     let mut page = INTRODUCTION.to_owned();
     page.push_str("\n## At the top\n");
     let rows = schema.rows("");
-    let at_top: Vec<Row> =
-        rows.into_iter().filter(|row| !row.is_table && row.key != "variants").collect();
+    let at_top: Vec<Row> = rows
+        .into_iter()
+        .filter(|row| !row.is_table && !LISTS.contains(&row.key.as_str()))
+        .collect();
     write_table(&mut page, &at_top);
     for section in SECTIONS {
         let _ = write!(page, "\n## `[{section}]`\n");
@@ -78,6 +83,12 @@ pub fn page() -> String {
     page.push_str("\n| key | takes | without it | meaning |\n| --- | --- | --- | --- |\n");
     page.push_str("| `name` | text | has to be given | what it is called |\n");
     page.push_str("| `guest`, `testbed` | a table | nothing differs | keys of these sections that are marked ◆, as this variant has them |\n");
+    page.push_str("\n## `[[parts]]`\n\nWhere one measurement does not say all: each is a plan and a run of its own, measured in turn. [Parts](scenarios.md#parts) tells more.\n");
+    page.push_str("\n| key | takes | without it | meaning |\n| --- | --- | --- | --- |\n");
+    page.push_str("| `name` | text | has to be given | what it is called, and its directory in that of the run |\n");
+    page.push_str("| `question` | text | the scenario's | the question it answers |\n");
+    page.push_str("| `workload`, `guest`, `testbed` | a table | as in the scenario | any keys of these sections, as this part has them |\n");
+    page.push_str("| `factors`, `variants`, `repeat` | as above | as in the scenario | what stands in place of the scenario's, as a whole |\n");
     page
 }
 

@@ -12,14 +12,13 @@ use vioperf_model::scenario::Variant;
 pub fn facts(analysis: &RunAnalysis) -> Vec<(&'static str, String)> {
     let run = &analysis.run;
     let host = &run.host;
-    let workload = &run.scenario.workload;
     let mut facts = vec![
         ("Started", run.started_at.clone()),
         ("Ended", ended(run)),
         ("vioperf", run.vioperf_version.clone()),
         ("Scenario", format!("{} ({})", run.scenario.name, run.scenario_origin)),
         ("Trials", trials(analysis)),
-        ("Each trial", format!("{} after a warm-up of {}", workload.duration, workload.warmup)),
+        ("Each trial", each_trial(run)),
         ("Seed of the order", run.plan.seed.to_string()),
         ("Host", format!("{}, kernel {}", host.os, host.kernel_release)),
         ("CPU", format!("{}, {}", host.cpu_model, count(host.cores as usize, "core"))),
@@ -74,6 +73,13 @@ pub fn facts(analysis: &RunAnalysis) -> Vec<(&'static str, String)> {
 }
 
 /// The virtual machine at the other end, as libvirt described it when the run began.
+fn each_trial(run: &RunInfo) -> String {
+    let workload = &run.scenario.workload;
+    let scale = run.scenario.scale.map(|scale| format!(" (the scenario's own times {scale})"));
+    let scale = scale.unwrap_or_default();
+    format!("{} after a warm-up of {}{scale}", workload.duration, workload.warmup)
+}
+
 fn domain(measured: &MeasuredDomain) -> Vec<(&'static str, String)> {
     let domain = &measured.domain;
     let vcpus = count(usize::try_from(domain.vcpus).unwrap_or(usize::MAX), "virtual CPU");
