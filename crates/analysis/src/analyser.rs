@@ -71,7 +71,7 @@ impl<'r> Analyser<'r> {
         match self.cells.get(&trial.cell) {
             Some(cell) => {
                 let trials = gathered.by_cell.entry(trial.cell.clone()).or_default();
-                trials.add(trial, &cell.workload);
+                trials.add(trial, cell);
             }
             None => *gathered.unknown.entry(trial.cell.clone()).or_default() += 1,
         }

@@ -9,7 +9,7 @@ use vioperf_model::plan::Cell;
 use vioperf_model::record::{Outcome, Party, TrialRecord};
 use vioperf_model::sample::InterfaceFacts;
 use vioperf_model::scenario::IpVersion;
-use vioperf_model::workload::{Direction, Workload, WorkloadKind};
+use vioperf_model::workload::{Direction, WorkloadKind};
 
 use self::beside_baseline::{beside_baseline, more, percent};
 use crate::between;
@@ -62,8 +62,8 @@ pub struct CellTrials {
 type TrialOrder = (u32, u32);
 
 impl CellTrials {
-    /// Takes a trial of the cell, which has that load.
-    pub fn add(&mut self, trial: &TrialRecord, workload: &Workload) {
+    /// Takes a trial of the cell.
+    pub fn add(&mut self, trial: &TrialRecord, cell: &Cell) {
         let left_out = match trial.outcome {
             Outcome::Completed => None,
             Outcome::Disturbed => Some(&mut self.disturbed),
@@ -73,7 +73,11 @@ impl CellTrials {
             *count = count.saturating_add(1);
             return;
         }
-        let readings = TrialReadings::of(trial, workload);
+        let workload = &cell.workload;
+        let mut readings = TrialReadings::of(trial, workload);
+        if let Some(rate) = cell.testbed.rate {
+            readings.tell_wire_of(rate, trial, workload);
+        }
         self.signs.add(trial, workload, &readings);
         self.completed.push(readings);
         if let Ok(latency) = Latency::of_trial(trial) {

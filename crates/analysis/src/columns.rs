@@ -199,7 +199,7 @@ const OWN: &[Column] = &[
     column(
         "percent_of_wire_rate",
         PERCENT,
-        "datagrams received, of what a wire of the speed that the card claims can carry",
+        "datagrams received, of what a wire can carry of the rate that the link is held to, else of the speed that the card claims",
         |c| datagrams(c, |d| &d.percent_of_wire_rate),
     ),
     column(
@@ -235,7 +235,7 @@ const OWN: &[Column] = &[
     column(
         "search_percent_of_wire_rate",
         PERCENT,
-        "that lower bound, of what a wire of the speed that the card claims can carry",
+        "that lower bound, of what a wire can carry of the rate that the link is held to, else of the speed that the card claims",
         |c| search(c, |s| Some(&s.percent_of_wire_rate)),
     ),
     column("transactions_per_second", "transactions/s", "responses received", |c| {

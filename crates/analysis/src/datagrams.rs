@@ -2,6 +2,7 @@
 
 use vioperf_model::record::{Place, TrialRecord};
 use vioperf_model::sample::DatagramOutcome;
+use vioperf_model::units::BitRate;
 use vioperf_model::wire::Role;
 use vioperf_model::workload::Workload;
 
@@ -60,7 +61,12 @@ impl DatagramReading {
             reordered: numbered_as(|outcome| outcome.reordered),
             socket_drops: socket_drops(receiver),
             jitter_us: numbered_as(|outcome| outcome.jitter_ns).map(|ns| ns / 1e3),
-            percent_of_wire_rate: percent_of_wire_rate(trial, workload, &received_per_second),
+            percent_of_wire_rate: percent_of_wire_rate(
+                trial,
+                workload,
+                &received_per_second,
+                Link::AsClaimed,
+            ),
             sent_per_second,
             received_per_second,
         }
@@ -100,12 +106,21 @@ pub fn bytes_on_wire(payload_bytes: u64, is_ipv6: bool, mtu_bytes: u64) -> Optio
     Some(frame + PREAMBLE_BYTES + GAP_BYTES)
 }
 
-/// So many datagrams a second, in percent of what a wire of the speed that the near end's card claims can
-/// carry.
+/// How fast the wire is that datagrams are told in percent of.
+#[derive(Debug, Clone, Copy)]
+pub enum Link {
+    /// As the near end's card claims.
+    AsClaimed,
+    /// The testbed's, which is held to this rate.
+    HeldTo(BitRate),
+}
+
+/// So many datagrams a second, in percent of what a wire of that speed can carry.
 pub fn percent_of_wire_rate(
     trial: &TrialRecord,
     workload: &Workload,
     received: &Reading,
+    link: Link,
 ) -> Reading {
     let received = *received.as_ref().map_err(Clone::clone)?;
     if workload.segmentation {
@@ -114,8 +129,13 @@ pub fn percent_of_wire_rate(
     let near = trial.parties.iter().find(|p| [Place::Guest, Place::Second].contains(&p.place));
     let facts = near.and_then(|party| party.interface.as_ref());
     let facts = facts.ok_or("the interface under test is not in the record")?;
-    let megabits = facts.speed_mbit_per_s.filter(|speed| *speed > 0);
-    let speed = f64::from(megabits.ok_or("the link's speed is not known")?) * 1e6;
+    let speed = match link {
+        Link::HeldTo(rate) => rate.as_bits_per_second() as f64,
+        Link::AsClaimed => {
+            let megabits = facts.speed_mbit_per_s.filter(|speed| *speed > 0);
+            f64::from(megabits.ok_or("the link's speed is not known")?) * 1e6
+        }
+    };
     let is_ipv6 = trial.parties.iter().any(|party| match &party.role {
         Role::Sender { peer } => peer.is_ipv6(),
         _ => false,

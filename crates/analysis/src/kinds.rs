@@ -2,6 +2,7 @@
 
 use vioperf_model::record::TrialRecord;
 use vioperf_model::sample::DiskCounters;
+use vioperf_model::units::BitRate;
 use vioperf_model::wire::Role;
 use vioperf_model::workload::WorkloadKind;
 
@@ -82,6 +83,20 @@ fn a_packet_rate_is_what_arrived_and_the_rest_is_loss() {
     let virtio = cell(&analysis, "virtio/18-bytes/one/1-stream/to-guest");
     let unknown = &virtio.datagrams.as_ref().unwrap().percent_of_wire_rate;
     assert_eq!(unknown.reason(), Some("the link's speed is not known"));
+}
+
+#[test]
+fn a_link_that_is_held_to_a_rate_is_the_wire() {
+    let Synthetic { mut run, trials } = Synthetic::of_kind(WorkloadKind::PacketRate);
+    let rate = BitRate::from_bits_per_second(100_000_000);
+    run.plan.cells.iter_mut().for_each(|cell| cell.testbed.rate = Some(rate));
+    let analysis = analyse(&run, &trials);
+    // Also where the card claims another speed, and where it claims none.
+    for cell in ["e1000e/18-bytes/one/1-stream/to-guest", "virtio/18-bytes/one/1-stream/to-guest"] {
+        let datagrams = self::cell(&analysis, cell).datagrams.as_ref().unwrap();
+        let per_second = datagrams.received_per_second.mean().unwrap();
+        near(datagrams.percent_of_wire_rate.mean(), 100.0 * per_second * 84.0 * 8.0 / 1e8, 0.01);
+    }
 }
 
 #[test]

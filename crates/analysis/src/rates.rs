@@ -4,11 +4,12 @@ use std::collections::BTreeSet;
 
 use vioperf_model::record::{Party, Place, Processor, Purpose, TrialRecord};
 use vioperf_model::sample::{InterfaceCounters, Sample, TcpCounters};
+use vioperf_model::units::BitRate;
 use vioperf_model::workload::{Direction, Workload, WorkloadKind};
 
 use crate::between::{BetweenReading, TcpReading};
 use crate::cores::MachineReading;
-use crate::datagrams::{DatagramReading, percent_of_wire_rate};
+use crate::datagrams::{DatagramReading, Link, percent_of_wire_rate};
 use crate::disk::DiskReading;
 use crate::flow::{Flow, View};
 use crate::hops::{self, FlowHops};
@@ -160,6 +161,17 @@ impl TrialReadings {
         self.others.iter().find(|other| other.place() == place)
     }
 
+    /// Tells datagrams in percent of what a link that is held to `rate` can carry, whatever a card claims.
+    pub fn tell_wire_of(&mut self, rate: BitRate, trial: &TrialRecord, workload: &Workload) {
+        let link = Link::HeldTo(rate);
+        let received = &self.datagrams.received_per_second;
+        self.datagrams.percent_of_wire_rate = percent_of_wire_rate(trial, workload, received, link);
+        if trial.search.is_some() {
+            self.search_percent_of_wire_rate =
+                percent_of_wire_rate(trial, workload, &self.headline, link);
+        }
+    }
+
     /// Derives what can be derived. `workload` is the cell's.
     pub fn of(trial: &TrialRecord, workload: &Workload) -> Self {
         let measure = Measure::of(workload.kind);
@@ -210,7 +222,7 @@ impl TrialReadings {
                 .map(|record| record.max_rate as f64)
                 .ok_or(NO_SEARCH.into()),
             search_percent_of_wire_rate: match trial.search {
-                Some(_) => percent_of_wire_rate(trial, workload, &headline),
+                Some(_) => percent_of_wire_rate(trial, workload, &headline, Link::AsClaimed),
                 None => Err(NO_SEARCH.into()),
             },
             latency: Latency::of_trial(trial).map(|latency| LatencyReading::of(&latency)),

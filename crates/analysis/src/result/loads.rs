@@ -42,7 +42,8 @@ pub struct Datagrams {
     /// What one takes on an Ethernet wire: payload, headers (46 bytes over IPv4, at least a frame of
     /// 64), preamble (8) and gap (12); absent where it is not one frame.
     pub bytes_on_wire: Option<u64>,
-    /// Received, in percent of what a wire of the speed that the near end's card claims can carry.
+    /// Received, in percent of what a wire can carry of the rate that the link is held to, else of the speed that the near end's
+    /// card claims.
     pub percent_of_wire_rate: Metric,
     /// CPU time per datagram received.
     pub service_demand: DatagramDemand,
@@ -53,7 +54,8 @@ pub struct Datagrams {
 pub struct RateSearch {
     /// The lower bound of the goal that allows most loss: what paths are ranked by.
     pub lower_bound_per_second: Metric,
-    /// That, in percent of what a wire of the speed that the near end's card claims can carry.
+    /// That, in percent of what a wire can carry of the rate that the link is held to, else of the speed that the near end's
+    /// card claims.
     pub percent_of_wire_rate: Metric,
     /// The highest rate that was tried.
     pub max_rate_per_second: Metric,
