@@ -1,4 +1,4 @@
-//! Puts into the binary what it carries: the guest's agent and the built-in scenarios.
+//! Puts into the binary what it carries: the guest's agent, the built-in scenarios and references.
 
 use std::env;
 use std::error::Error;
@@ -11,6 +11,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let root = Path::new(&env::var("CARGO_MANIFEST_DIR")?).join("../..").canonicalize()?;
     embed_agent(&out, &root)?;
     embed_scenarios(&out, &root)?;
+    embed_references(&out, &root)?;
     Ok(())
 }
 
@@ -59,5 +60,23 @@ fn collect_scenarios(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), Box<
             files.push(path);
         }
     }
+    Ok(())
+}
+
+/// Every file of `references/` is a built-in reference, named as its file without the ending.
+fn embed_references(out: &Path, root: &Path) -> Result<(), Box<dyn Error>> {
+    let folder = root.join("references");
+    println!("cargo::rerun-if-changed={}", folder.display());
+    let mut files: Vec<PathBuf> =
+        fs::read_dir(&folder)?.map(|entry| entry.map(|e| e.path())).collect::<Result<_, _>>()?;
+    files.retain(|path| path.extension().is_some_and(|ending| ending == "json"));
+    files.sort();
+    let mut table = String::from("&[\n");
+    for file in files {
+        let name = file.file_stem().and_then(|stem| stem.to_str()).ok_or("reference name")?;
+        writeln!(table, "    ({name:?}, include_str!({:?})),", file.display().to_string())?;
+    }
+    table.push(']');
+    fs::write(out.join("references.rs"), table)?;
     Ok(())
 }

@@ -9,6 +9,7 @@ mod disturbed;
 mod emulation;
 mod frequency;
 mod frequency_within;
+mod impossible_numbers;
 mod impossible_times;
 mod left_out;
 pub(crate) mod limits;
@@ -96,6 +97,7 @@ const RULES: &[(When, Rule)] = &[
     (Always, disturbed::check),
     (Always, clocks::check),
     (Always, impossible_times::check),
+    (Always, impossible_numbers::check),
     (Always, disagreement::check),
     (Always, loss::check),
     (Always, timeouts::check),

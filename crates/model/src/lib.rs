@@ -11,6 +11,7 @@ pub mod libvirt;
 pub mod nic;
 pub mod plan;
 pub mod record;
+pub mod reference;
 pub mod rest;
 pub mod sample;
 pub mod scenario;

@@ -5,6 +5,7 @@ mod history;
 mod lab;
 mod libvirt;
 mod machines;
+mod reference;
 
 use std::path::PathBuf;
 
@@ -20,6 +21,7 @@ pub use history::{
 pub use lab::{LabCommand, LabShellArgs, LabUpArgs};
 pub use libvirt::{Allowed, LibvirtCommand};
 pub use machines::{ServeArgs, TestArgs};
+pub use reference::ReferenceCommand;
 
 /// What does virtualization cost my network path, why, and what should I change?
 #[derive(Debug, Parser)]
@@ -101,8 +103,10 @@ pub enum Command {
     Kernel(KernelCommand),
     /// Print the JSON Schema of a file or output
     Schema(SchemaArgs),
-    /// Print a page of the documentation that is made from the program's own tables
-    Reference(ReferenceArgs),
+    /// Published figures, and one's own, that runs are set beside: list, show, check and add them; and pages of the
+    /// documentation that are made from the program's own tables
+    #[command(subcommand)]
+    Reference(ReferenceCommand),
     /// Print a shell's completions
     Completions(CompletionsArgs),
     /// Write the man pages into a directory
@@ -381,23 +385,8 @@ pub enum SchemaOf {
     Compare,
     /// `calibrate --format json`
     Calibration,
-}
-
-/// Arguments of `reference`.
-#[derive(Debug, Args)]
-pub struct ReferenceArgs {
-    /// Of what
-    #[arg(value_enum)]
-    pub of: ReferenceOf,
-}
-
-/// What has a reference.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum ReferenceOf {
-    /// Every key of a scenario file: docs/scenario-reference.md
-    Scenario,
-    /// Every metric, and where it is read: docs/metrics.md
-    Metrics,
+    /// A file of published figures: `reference show NAME --json`
+    Reference,
 }
 
 /// Arguments of `completions`.

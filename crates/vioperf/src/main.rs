@@ -33,6 +33,7 @@ mod prepare;
 mod progress;
 mod provenance;
 mod reference;
+mod references;
 mod report;
 mod resume;
 mod run_id;
@@ -79,7 +80,7 @@ fn dispatch(command: Command, output: &Output) -> Result<ExitCode, Failure> {
             commands::kernel::remove(&release, output)
         }
         Command::Schema(args) => commands::schema::execute(&args, output),
-        Command::Reference(args) => commands::reference::execute(&args, output),
+        Command::Reference(command) => commands::reference::execute(&command, output),
         Command::Completions(args) => commands::completions::execute(&args, output),
         Command::Man(args) => commands::man::execute(&args),
         Command::Node { memory } => commands::node::execute(memory),

@@ -30,6 +30,17 @@ pub fn history() -> Result<PathBuf> {
     }
 }
 
+/// References of the user's own: `$XDG_DATA_HOME/vioperf/references`, else they are in `~/.local/share`.
+///
+/// # Errors
+/// When neither variable names an absolute path.
+pub fn references() -> Result<PathBuf> {
+    match of_user("XDG_DATA_HOME", ".local/share") {
+        Some(data) => Ok(data.join("vioperf/references")),
+        None => bail!("neither XDG_DATA_HOME nor HOME is set: set one, so that they have a place"),
+    }
+}
+
 /// Calibrations of this machine: `$XDG_STATE_HOME/vioperf/calibrations`, else they are in
 /// `~/.local/state`.
 ///

@@ -19,6 +19,7 @@ pub mod openmetrics;
 pub mod parts;
 mod picture;
 mod provenance;
+pub mod published;
 mod settings;
 pub mod table;
 pub mod terminal;

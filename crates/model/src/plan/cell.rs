@@ -10,6 +10,7 @@ use crate::disk::DiskModel;
 use crate::nic::{NicKind, NicModel};
 use crate::scenario::{Factor, Guest, Neighbour, Testbed};
 use crate::section::{self, SectionName};
+use crate::units::ByteSize;
 use crate::workload::Workload;
 
 /// The name of a cell: its levels, joined by slashes (`virtio/4-streams/to-guest`).
@@ -138,6 +139,39 @@ impl Cell {
         section::at(&section.ok()?, &factor.path).map(section::in_words)
     }
 
+    /// What the cell has of a key, in words: of the NIC (`nic`), the variant (`variant`), or a key of guest, testbed or
+    /// workload by its own name, with its section where two have it (`workload.rate`). Absent where the cell has no such
+    /// thing, as a baseline has nothing of a guest's.
+    pub fn value_of(&self, key: &str) -> Option<String> {
+        match key {
+            "nic" => return Some(self.nic?.name().to_owned()),
+            "variant" => return self.variant_name().map(str::to_owned),
+            // What holds without it is another size for each kind of load.
+            "payload" => {
+                return Some(ByteSize::from_bytes(self.workload.payload_bytes()).to_string());
+            }
+            _ => {}
+        }
+        let named = key
+            .split_once('.')
+            .and_then(|(section, path)| SectionName::named(section).map(|section| (section, path)));
+        let own = || section::sections_with(key).first().map(|section| (*section, key));
+        let Some((section, path)) = named.or_else(own) else {
+            // What is chosen as a NIC is.
+            let cell = serde_json::to_value(self).ok()?;
+            return cell.get(key)?.as_str().map(str::to_owned);
+        };
+        let table = match section {
+            SectionName::Guest => serde_json::to_value(self.guest.as_ref()?),
+            SectionName::Testbed => serde_json::to_value(&self.testbed),
+            SectionName::Workload => serde_json::to_value(&self.workload),
+        };
+        match section::at(&table.ok()?, path) {
+            Some(value) => Some(section::in_words(value)),
+            None => section.key(path)?.absent(),
+        }
+    }
+
     /// What the cell's guest is called among those of the run: by its levels and its variant; nothing where
     /// all are alike.
     pub fn guest_name(&self) -> Option<String> {
@@ -172,5 +206,41 @@ pub(super) fn path_name(
         (Some(disk), None) => Some(Cow::Borrowed(disk.row().name)),
         (None, Some(nic)) => Some(Cow::Borrowed(nic.row().name)),
         (Some(disk), Some(nic)) => Some(Cow::Owned(format!("{disk}+{nic}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::plan::Plan;
+    use crate::scenario_file;
+
+    #[test]
+    fn a_cell_tells_what_it_has_of_a_key() {
+        let text = "name = \"a\"\nquestion = \"?\"\n[testbed]\nmtu = 9000\n[guest]\nvcpus = 2\n[workload]\nkind = \
+                    \"packet-rate\"\n[factors]\nnic = [\"e1000\"]\nstreams = [4]\n";
+        let plan = Plan::new(&scenario_file::parse("a", text, &[]).unwrap(), 1);
+        let has = |is_baseline: bool, key: &str| {
+            let cell = plan.cells.iter().find(|cell| cell.is_baseline() == is_baseline).unwrap();
+            cell.value_of(key)
+        };
+        let expected = [
+            ("nic", Some("e1000")),
+            ("streams", Some("4")),
+            ("mtu", Some("9000")),
+            ("vcpus", Some("2")),
+            ("guest.vcpus", Some("2")),
+            ("payload", Some("18 B")),
+            ("far_end", Some("remote")),
+            ("placement", Some("free")),
+            ("destination_addresses", Some("1")),
+            ("direction", Some("to-guest")),
+            ("variant", None),
+            ("bogus", None),
+        ];
+        for (key, value) in expected {
+            assert_eq!(has(false, key).as_deref(), value, "{key}");
+        }
+        assert_eq!((has(true, "nic"), has(true, "vcpus")), (None, None));
+        assert_eq!(has(true, "streams").as_deref(), Some("4"));
     }
 }

@@ -36,6 +36,11 @@ impl Key {
         path == self.path || (self.takes == Takes::AnyKeys && inside().is_some())
     }
 
+    /// The value that holds without the key, in words; of some keys a sentence that tells it.
+    pub fn absent(&self) -> Option<String> {
+        Some(self.schema.get("x-absent")?.as_str()?.replace('`', ""))
+    }
+
     /// What a level of the path is called by: the name of a table of any keys is left out, as those
     /// names speak for themselves (`gro` of `offloads.gro`).
     pub(crate) fn spoken(&self, path: &str) -> String {

@@ -8,6 +8,7 @@ use vioperf_analysis::compare::result::RunComparison;
 use vioperf_analysis::result::RunAnalysis;
 use vioperf_model::calibration::Calibration;
 use vioperf_model::record::{RunInParts, RunInfo, TrialRecord};
+use vioperf_model::reference::Reference;
 use vioperf_model::scenario::Scenario;
 
 use crate::cli::{SchemaArgs, SchemaOf};
@@ -17,7 +18,13 @@ use crate::store::to_json;
 
 /// Prints the schema.
 pub fn execute(args: &SchemaArgs, output: &Output) -> Result<ExitCode, Failure> {
-    let schema = match args.of {
+    output.result(&to_json(&schema_of(args.of))?)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The schema.
+pub fn schema_of(of: SchemaOf) -> Schema {
+    match of {
         SchemaOf::Scenario => schema_for!(Scenario),
         SchemaOf::Run => schema_for!(RunInfo),
         SchemaOf::Parts => schema_for!(RunInParts),
@@ -25,9 +32,8 @@ pub fn execute(args: &SchemaArgs, output: &Output) -> Result<ExitCode, Failure> 
         SchemaOf::Trial => schema_for!(TrialRecord),
         SchemaOf::Report => written::<RunAnalysis>(),
         SchemaOf::Compare => written::<RunComparison>(),
-    };
-    output.result(&to_json(&schema)?)?;
-    Ok(ExitCode::SUCCESS)
+        SchemaOf::Reference => schema_for!(Reference),
+    }
 }
 
 /// Of what is only ever written: what is left out where it is empty is not required.
