@@ -3,6 +3,8 @@
 
 mod support;
 
+use std::fs;
+
 use serde_json::Value;
 use support::past::Past;
 use support::schema::violations;
@@ -74,4 +76,56 @@ fn a_file_that_is_no_reference_is_told_with_its_place() {
     past.vioperf(&["reference", "check", "mine.json"])
         .failed_with(2, &["mine.json", "line 3", "vioperf schema reference"]);
     past.vioperf(&["reference", "show", "kvm-bridge"]).failed_with(2, &["kvm-bridge-2011"]);
+}
+
+#[test]
+fn a_run_stands_beside_published_figures_and_its_report_stays_the_same() {
+    let past = Past::new();
+    past.store_blocks("run", 3, "6.1.0", 4e9, 3);
+    let plain = past.vioperf(&["report", "run"]).succeeded().stdout;
+    assert!(!plain.contains("Beside"), "{plain}");
+    past.vioperf(&["reference", "add", "run", "--as", "mine"]).succeeded();
+    let asked = ["report", "run", "--reference", "mine,kvm-bridge-2011"];
+    let text = past.vioperf(&asked).succeeded().stdout;
+    for said in ["Beside mine (2026)", "40.0", "Beside kvm-bridge-2011 (2011, inferred)", "75.0"] {
+        assert!(text.contains(said), "{said}: {text}");
+    }
+    let json = past.json(&asked);
+    let mine = &json["references"][0]["figures"];
+    assert_eq!(mine.as_array().unwrap().len(), 1, "{mine}");
+    assert_eq!(mine[0]["agreement"], "agrees");
+    let article = json["references"][1]["figures"].as_array().unwrap();
+    let virtio = article.iter().find(|one| one["figure"] == "kvm-bridge-2011-003").unwrap();
+    assert_eq!(
+        (&virtio["agreement"], &virtio["divided_by"]),
+        (&"differs".into(), &"baseline".into())
+    );
+    assert_eq!(virtio["published"], "688, 684, 687 Mbits/sec");
+    for (format, word) in [("markdown", "### Beside mine"), ("html", "Beside mine (2026)")] {
+        let shown = past.vioperf(&[&asked[..], &["--format", format]].concat()).succeeded().stdout;
+        assert!(shown.contains(word), "{format}");
+    }
+    past.vioperf(&["report", "run", "--reference", "kvm-bridg-2011"])
+        .failed_with(2, &["did you mean `kvm-bridge-2011`?"]);
+
+    // What a run was asked to be set beside is in its directory, and stays as it was.
+    let info = past.folder.path().join("run/run.json");
+    let mut run: Value = serde_json::from_str(&fs::read_to_string(&info).unwrap()).unwrap();
+    run["scenario"]["reference"] = serde_json::json!(["mine"]);
+    write(&info, &run.to_string());
+    fs::create_dir(past.folder.path().join("run/references")).unwrap();
+    let kept = past.folder.path().join("data/vioperf/references/mine.json");
+    fs::copy(&kept, past.folder.path().join("run/references/mine.json")).unwrap();
+    let before = past.vioperf(&["report", "run"]).succeeded().stdout;
+    assert!(before.contains("Beside mine (2026)"), "{before}");
+    past.vioperf(&["reference", "remove", "mine"]).succeeded();
+    assert_eq!(past.vioperf(&["report", "run"]).succeeded().stdout, before);
+}
+
+#[test]
+fn a_reference_that_is_not_there_is_told_before_anything_is_measured() {
+    let past = Past::new();
+    past.vioperf(&["run", "nic-models", "--reference", "nobody", "--out", "run"])
+        .failed_with(2, &["no reference is called `nobody`"]);
+    assert!(!past.folder.path().join("run").exists());
 }

@@ -97,6 +97,7 @@ impl<'r> Analyser<'r> {
         let findings = findings(&evidence);
         let mut analysis = RunAnalysis {
             variants: None,
+            references: Vec::new(),
             notice: headline::notice(run),
             schema_version: ANALYSIS_SCHEMA_VERSION,
             question: run.scenario.question.clone(),

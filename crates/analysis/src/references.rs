@@ -1,5 +1,178 @@
-//! Published figures beside a run's own: ratios and ranking, never rates.
+//! Published figures beside a run's own: ratios and ranking, never rates, as hardware, year and versions differ.
 
+mod matching;
 mod of_run;
+mod ranking;
+mod ratio;
+mod result;
 
-pub use of_run::of_run;
+use vioperf_model::plan::Cell;
+use vioperf_model::reference::{Figure, FigureKind, Reference};
+
+use crate::columns;
+use crate::result::{Metric, RunAnalysis, Summary};
+use crate::sanity::{self, ReferenceDefect};
+use matching::Own;
+
+pub use of_run::{hardware, of_run, versions};
+pub use result::{
+    Agreement, BesideReference, FigureBeside, RankedCell, RankedFigure, RankingBeside, Reason,
+    Reversed,
+};
+
+/// The run beside a reference.
+pub fn beside(analysis: &RunAnalysis, reference: &Reference) -> BesideReference {
+    let plan = &analysis.run.plan;
+    let cells: Vec<Own<'_>> = plan
+        .cells
+        .iter()
+        .zip(&analysis.cells)
+        .map(|(cell, analysed)| Own { cell, analysed })
+        .collect();
+    let all_defects = sanity::of_reference(reference);
+    let mut figures = Vec::new();
+    let mut not_compared = std::collections::BTreeMap::new();
+    for figure in &reference.figures {
+        match of_figure(reference, figure, &cells, &all_defects) {
+            Ok(found) => figures.extend(found),
+            Err(reason) => *not_compared.entry(reason.to_owned()).or_insert(0) += 1,
+        }
+    }
+    let rankings = ranking::rankings(analysis, reference, &cells);
+    let is_used = |defect: &ReferenceDefect| {
+        let ranked = rankings.iter().flat_map(|ranking| &ranking.published);
+        let mut used = figures.iter().map(|f| &f.figure).chain(ranked.map(|r| &r.figure));
+        defect.figures.is_empty() || used.any(|id| defect.figures.contains(id))
+    };
+    BesideReference {
+        name: reference.name.clone(),
+        title: reference.title.clone(),
+        year: reference.year,
+        year_is_inferred: reference.year_is_inferred,
+        hardware: reference.hardware.clone(),
+        versions: reference.versions.clone(),
+        own_hardware: hardware(&analysis.run),
+        own_versions: versions(&analysis.run),
+        notes: reference.notes.clone(),
+        impossible: all_defects.iter().filter(|defect| is_used(defect)).cloned().collect(),
+        figures,
+        rankings,
+        not_compared,
+    }
+}
+
+/// The cells that a figure is compared with, or why there is none.
+fn of_figure(
+    reference: &Reference,
+    figure: &Figure,
+    cells: &[Own<'_>],
+    defects: &[ReferenceDefect],
+) -> Result<Vec<FigureBeside>, &'static str> {
+    if !matches!(figure.kind, FigureKind::Measurement | FigureKind::Claim) {
+        return Err("a setting, a theory, or told before");
+    }
+    let (Some(name), Some(_)) = (&figure.metric, &figure.load) else {
+        return Err("no metric of a scenario is the same");
+    };
+    let matching: Vec<Own<'_>> =
+        cells.iter().copied().filter(|own| matching::matches(figure, *own)).collect();
+    if matching.is_empty() {
+        return Err("no cell of this run has its setting");
+    }
+    let Some(published_percent) = reference.percent_of(figure) else {
+        return Err("nothing is published to divide it by: ranked alone");
+    };
+    let column = columns::named(name).ok_or("this vioperf does not know its metric")?;
+    let mut found = Vec::new();
+    for own in matching {
+        let Some(divisor) = divisor(reference, figure, own, cells) else { continue };
+        let percent =
+            column.read(own.analysed).zip(column.read(divisor.analysed)).and_then(percent_of);
+        let Some(own_percent) = percent else { continue };
+        found.push(FigureBeside {
+            figure: figure.id.clone(),
+            cell: own.cell.id.clone(),
+            metric: name.clone(),
+            published: figure.as_printed(),
+            divided_by: match divisor.analysed.is_baseline {
+                true => "baseline".to_owned(),
+                false => divisor.cell.id.0.clone(),
+            },
+            published_percent,
+            own_percent,
+            agreement: agreement(reference, figure, &own_percent),
+            otherwise: matching::otherwise(figure, own.cell),
+            doubts: doubts(figure, defects),
+        });
+    }
+    if found.is_empty() {
+        Err("it, or what it is divided by, was not measured here")
+    } else {
+        Ok(found)
+    }
+}
+
+fn percent_of((mine, other): (&Metric, &Metric)) -> Option<Summary> {
+    ratio::percent_of(mine, other)
+}
+
+/// The cell that is to this one what the figure's divisor is to the figure: its baseline, or the one that differs in
+/// nothing but what those two differ in.
+fn divisor<'a>(
+    reference: &Reference,
+    figure: &Figure,
+    own: Own<'a>,
+    cells: &[Own<'a>],
+) -> Option<Own<'a>> {
+    let there = figure.divided_by.first().and_then(|id| reference.figure(id));
+    if figure.is_percent_of_baseline
+        || there.is_some_and(|there| there.is_baseline && !figure.is_baseline)
+    {
+        let id = own.cell.baseline.as_ref()?;
+        return cells.iter().copied().find(|other| other.cell.id == *id);
+    }
+    let there = there?;
+    let keys = figure.setting.keys().chain(there.setting.keys());
+    let differing: Vec<&str> = keys
+        .filter(|key| figure.setting.get(*key) != there.setting.get(*key))
+        .map(String::as_str)
+        .collect();
+    let rest = |cell: &Cell| cell.without(&differing);
+    let wanted = rest(own.cell);
+    cells
+        .iter()
+        .copied()
+        .find(|other| matching::matches(there, *other) && rest(other.cell) == wanted)
+}
+
+/// Whether any of the published repetitions is within the own interval.
+fn agreement(reference: &Reference, figure: &Figure, own: &Summary) -> Agreement {
+    let Some(interval) = own.interval_95 else { return Agreement::NotTold };
+    let (numbers, divisor) = match figure.is_percent_of_baseline {
+        true => (figure.numbers(), Some(100.0)),
+        false => (figure.base_numbers(), reference.divisor_of(figure)),
+    };
+    let Some(divisor) = divisor else { return Agreement::NotTold };
+    let percents = numbers.into_iter().map(|value| 100.0 * value / divisor);
+    let low = percents.clone().fold(f64::INFINITY, f64::min);
+    let high = percents.fold(f64::NEG_INFINITY, f64::max);
+    if low <= interval.high && high >= interval.low {
+        Agreement::Agrees
+    } else {
+        Agreement::Differs
+    }
+}
+
+fn doubts(figure: &Figure, defects: &[ReferenceDefect]) -> Vec<String> {
+    let is_of = |defect: &&ReferenceDefect| {
+        let mut ids = std::iter::once(&figure.id).chain(&figure.divided_by);
+        ids.any(|id| defect.figures.contains(id))
+    };
+    let mut said: Vec<String> =
+        defects.iter().filter(is_of).map(|defect| defect.what.clone()).collect();
+    said.dedup();
+    said
+}
+
+#[cfg(test)]
+mod tests;

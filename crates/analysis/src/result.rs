@@ -27,6 +27,7 @@ use vioperf_model::workload::{Direction, Workload};
 
 use crate::compare::result::RunComparison;
 use crate::measure::Measure;
+use crate::references::BesideReference;
 
 pub use costs::{CpuShare, CpuUser, ServiceDemand};
 pub use counters::{
@@ -62,6 +63,9 @@ pub struct RunAnalysis {
     /// The variants beside each other; absent of a run without.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub variants: Option<RunComparison>,
+    /// The run beside published figures; empty where none was asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub references: Vec<BesideReference>,
     /// The paths that were compared, best first.
     pub ranking: Vec<Ranked>,
     /// Every cell, in the plan's order.

@@ -233,6 +233,7 @@ fn run_info(models: &[&str]) -> RunInfo {
         variants: Vec::new(),
         name: "nic-models".into(),
         question: "What does each virtual NIC keep of the host's own path?".into(),
+        reference: Vec::new(),
         testbed: Testbed::default(),
         guest: Guest::default(),
         workload,

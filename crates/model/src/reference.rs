@@ -236,12 +236,12 @@ impl Reference {
         self.machines.iter().find(|machine| machine.name == name)
     }
 
-    /// What a figure is divided by: the mean of the figures that it names; absent where it names none.
+    /// What a figure is divided by: the mean of the figures that it names, in base units; absent where it names none.
     pub fn divisor_of(&self, figure: &Figure) -> Option<f64> {
         let means: Vec<f64> = figure
             .divided_by
             .iter()
-            .map(|id| self.figure(id).and_then(Figure::mean))
+            .map(|id| self.figure(id).and_then(Figure::base_mean))
             .collect::<Option<_>>()?;
         let mean = means.iter().sum::<f64>() / means.len() as f64;
         (mean.is_finite() && mean > 0.0).then_some(mean)
@@ -252,7 +252,7 @@ impl Reference {
         if figure.is_percent_of_baseline {
             return figure.mean();
         }
-        Some(100.0 * figure.mean()? / self.divisor_of(figure)?)
+        Some(100.0 * figure.base_mean()? / self.divisor_of(figure)?)
     }
 }
 
@@ -262,7 +262,20 @@ impl Figure {
         self.values.iter().flatten().filter_map(Number::as_f64).collect()
     }
 
-    /// Mean of its repetitions.
+    /// The same in the base unit of what is counted (bits a second, µs); of a unit that is not known, as printed.
+    pub fn base_numbers(&self) -> Vec<f64> {
+        let factor = in_base_units(&self.unit).map_or(1.0, |(_, factor)| factor);
+        self.numbers().into_iter().map(|number| number * factor).collect()
+    }
+
+    /// Mean of those.
+    pub fn base_mean(&self) -> Option<f64> {
+        let numbers = self.base_numbers();
+        let mean = numbers.iter().sum::<f64>() / numbers.len() as f64;
+        mean.is_finite().then_some(mean)
+    }
+
+    /// Mean of its repetitions, as printed.
     pub fn mean(&self) -> Option<f64> {
         let numbers = self.numbers();
         let mean = numbers.iter().sum::<f64>() / numbers.len() as f64;

@@ -52,6 +52,11 @@ pub struct Scenario {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-absent" = "1"))]
     pub scale: Option<Scale>,
+    /// Published figures, or those of a run of one's own, that the report sets its results beside, by their names:
+    /// `["kvm-bridge-2011"]`. [references.md](references.md) has more.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-absent" = "none"))]
+    pub reference: Vec<String>,
     /// What connects the endpoints.
     #[serde(default)]
     pub testbed: Testbed,

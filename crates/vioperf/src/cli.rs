@@ -176,6 +176,10 @@ pub struct RunArgs {
     /// Resume although this machine is not as it was; what changed is stored, and a finding
     #[arg(long)]
     pub resume_anyway: bool,
+    /// Set the results beside published figures too, or those of a run of your own (`vioperf reference list`), or a JSON
+    /// file's
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub reference: Vec<String>,
     /// What may be done to the virtual machine that a scenario names
     #[command(flatten)]
     pub allowed: Allowed,
@@ -283,6 +287,10 @@ pub struct ReportArgs {
     /// Which trial, by its place in the run, from 0 (iperf3 only) [default: the last that counts]
     #[arg(long, value_name = "NUMBER")]
     pub trial: Option<u32>,
+    /// Set the results beside these published figures too, or those of a run of your own (`vioperf reference list`), or
+    /// a JSON file's
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub reference: Vec<String>,
     /// Print every column (terminal only)
     #[arg(long)]
     pub wide: bool,

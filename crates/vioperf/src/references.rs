@@ -112,6 +112,58 @@ pub fn find(name: &str) -> Result<Found, ReferencesError> {
     Err(ReferencesError::Unknown { name: name.to_owned(), hint, known: known.join(", ") })
 }
 
+/// Where in a run's directory the references are that it was asked to be set beside.
+const IN_RUN: &str = "references";
+
+/// A reference by what a scenario calls it: its name, or its file.
+#[derive(Debug)]
+pub struct Named {
+    called: String,
+    reference: Reference,
+}
+
+/// Finds all of these, before anything is measured.
+///
+/// # Errors
+/// As [`find`].
+pub fn find_all(names: &[String]) -> Result<Vec<Named>, ReferencesError> {
+    let named =
+        |name: &String| Ok(Named { called: name.clone(), reference: find(name)?.reference });
+    names.iter().map(named).collect()
+}
+
+/// Keeps references in a run's directory: its report is the same when they are changed later.
+///
+/// # Errors
+/// What the system refuses.
+pub fn keep(run: &Path, references: &[Named]) -> Result<(), ReferencesError> {
+    if references.is_empty() {
+        return Ok(());
+    }
+    let directory = run.join(IN_RUN);
+    fs::create_dir_all(&directory).map_err(io_error("make", &directory))?;
+    for Named { called, reference } in references {
+        store::write_whole(&directory, &file_in_run(called), to_json(reference)?.as_bytes())?;
+    }
+    Ok(())
+}
+
+/// The reference that a run keeps by that name, else the one that is known by it.
+///
+/// # Errors
+/// As [`find`].
+pub fn kept(run: &Path, called: &str) -> Result<Found, ReferencesError> {
+    let kept = run.join(IN_RUN).join(file_in_run(called));
+    if kept.exists() { read(&kept) } else { find(called) }
+}
+
+/// The name of the file in a run's directory: a file's own, or that of the name.
+fn file_in_run(called: &str) -> String {
+    let own = Path::new(called).file_name().map(|name| name.to_string_lossy().into_owned());
+    let own = own.unwrap_or_default();
+    if own.ends_with(".json") { own } else { format!("{own}.json") }
+}
+
 /// Keeps a reference of the user's own; where it is then.
 ///
 /// # Errors
@@ -249,14 +301,17 @@ mod tests {
                 let settings = figure.setting.keys().chain(figure.circumstances.keys());
                 for key in settings {
                     // A disk is chosen as a NIC is.
+                    let path = key.split_once('.').map_or(key.as_str(), |(_, path)| path);
                     let known = ["nic", "disk"].contains(&key.as_str())
-                        || DISK_KEYS.contains(&key.as_str())
-                        || !section::sections_with(key).is_empty();
+                        || !section::sections_with(path).is_empty();
                     assert!(known, "{}: no scenario has the key {key}", figure.id);
                 }
                 if let Some(metric) = &figure.metric {
-                    let known = columns::named(metric).is_some() || metric == DISK_METRIC;
-                    assert!(known, "{}: there is no metric {metric}", figure.id);
+                    assert!(
+                        columns::named(metric).is_some(),
+                        "{}: there is no metric {metric}",
+                        figure.id
+                    );
                     let unit = in_base_units(&figure.unit);
                     assert!(unit.is_some() || figure.is_percent_of_baseline, "{}", figure.id);
                 }
@@ -264,18 +319,15 @@ mod tests {
                     assert!(reference.percent_of(figure).is_some(), "{}", figure.id);
                     let same = |id: &String| {
                         let other = reference.figure(id).unwrap();
-                        (&other.metric, &other.unit, &other.load)
-                            == (&figure.metric, &figure.unit, &figure.load)
+                        let counted = |unit| in_base_units(unit).map(|(counted, _)| counted);
+                        (&other.metric, counted(&other.unit), &other.load)
+                            == (&figure.metric, counted(&figure.unit), &figure.load)
                     };
                     assert!(figure.divided_by.iter().all(same), "{}", figure.id);
                 }
             }
         }
     }
-
-    /// What loads of disks have that others have not.
-    const DISK_KEYS: [&str; 3] = ["block_size", "read_share", "random_share"];
-    const DISK_METRIC: &str = "operations_per_second";
 
     #[test]
     fn a_mistyped_name_gets_the_nearest() {

@@ -96,6 +96,11 @@ impl ComparedMetric {
     }
 }
 
+/// Which value is the good one of a metric of [`columns`]; absent of metrics that runs are not compared by.
+pub fn better_of_column(name: &str) -> Option<Better> {
+    METRICS.iter().find(|metric| metric.column == name).map(|metric| metric.better)
+}
+
 /// The default of the smallest ratio that matters.
 pub const SMALLEST_RATIO: f64 = 0.03;
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Number, Value};
 use vioperf_model::plan::Cell;
+use vioperf_model::record::RunInfo;
 use vioperf_model::reference::{
     AsPrinted, CpuReading, Figure, FigureKind, Machine, REFERENCE_SCHEMA_VERSION, Reference,
 };
@@ -11,24 +12,40 @@ use vioperf_model::scenario::IpVersion;
 
 use crate::columns::{self, Column};
 use crate::result::{CellAnalysis, MachineUse, Metric, RunAnalysis};
+use crate::wording::count;
 
 /// What is kept of every cell beside what it is ranked by, where it has it.
 const ALSO: &[&str] = &["datagrams_lost_percent", "latency_mean_us", "latency_max_us"];
+
+/// What a run was measured on.
+pub fn hardware(run: &RunInfo) -> Vec<String> {
+    let host = &run.host;
+    let guest = run.hypervisor.as_ref();
+    let guest = guest.map(|own| format!("guest: {}", count(usize::from(own.vcpus), "virtual CPU")));
+    let cores = count(usize::try_from(host.cores).unwrap_or(0), "core");
+    [format!("host: {}, {cores}", host.cpu_model)].into_iter().chain(guest).collect()
+}
+
+/// With which versions.
+pub fn versions(run: &RunInfo) -> Vec<String> {
+    let mut versions = vec![
+        format!("vioperf {}", run.vioperf_version),
+        format!("host: Linux {}", run.host.kernel_release),
+    ];
+    if let Some(hypervisor) = &run.hypervisor {
+        let emulated = if hypervisor.emulated { " (software emulation)" } else { "" };
+        let version = hypervisor.qemu_version.trim_start_matches("QEMU emulator version ");
+        versions.push(format!("QEMU {version}{emulated}"));
+        versions.push(format!("guest: Linux {}", hypervisor.guest_kernel_release));
+    }
+    versions
+}
 
 /// The results of a run as figures: one for each cell and metric, every trial a repetition.
 pub fn of_run(analysis: &RunAnalysis, name: &str, title: Option<&str>) -> Reference {
     let run = &analysis.run;
     let cells = run.plan.cells.iter().zip(&analysis.cells);
     let figures = cells.flat_map(|(cell, analysed)| figures(cell, analysed)).collect();
-    let host = &run.host;
-    let mut hardware = vec![format!("host: {}, {} cores", host.cpu_model, host.cores)];
-    let mut versions =
-        vec![format!("vioperf {}", run.vioperf_version), format!("host: {}", host.kernel_release)];
-    if let Some(hypervisor) = &run.hypervisor {
-        versions.push(format!("QEMU {}", hypervisor.qemu_version));
-        versions.push(format!("guest: {}", hypervisor.guest_kernel_release));
-        hardware.push(format!("guest: {} virtual CPUs", hypervisor.vcpus));
-    }
     let machine = |name: &str, role: &str, cores: Option<u32>| Machine {
         name: name.to_owned(),
         role: role.to_owned(),
@@ -44,12 +61,12 @@ pub fn of_run(analysis: &RunAnalysis, name: &str, title: Option<&str>) -> Refere
         year_is_inferred: false,
         author: None,
         url: None,
-        hardware,
-        versions,
+        hardware: hardware(run),
+        versions: versions(run),
         notes: analysis.notice.iter().cloned().collect(),
         platforms: BTreeMap::new(),
         machines: vec![
-            machine("host", "host", Some(host.cores)),
+            machine("host", "host", Some(run.host.cores)),
             machine("guest", "guest", run.hypervisor.as_ref().map(|own| u32::from(own.vcpus))),
         ],
         figures,

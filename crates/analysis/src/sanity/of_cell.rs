@@ -2,6 +2,7 @@
 
 use vioperf_model::plan::Cell;
 use vioperf_model::scenario::Testbed;
+use vioperf_model::units::ByteSize;
 use vioperf_model::workload::{Direction, WorkloadKind};
 
 use super::{Impossible, Told, ToldMachine, impossible};
@@ -14,7 +15,7 @@ pub fn of_cell(
     analysed: &CellAnalysis,
     host_cores: u32,
 ) -> Vec<(Option<u32>, Impossible)> {
-    let trials = analysed.receiver_bits_per_second.values.iter().map(|value| value.sequence);
+    let trials = analysed.headline().values.iter().map(|value| value.sequence);
     let of_trial = |sequence: u32| {
         let found = impossible(&of_trial(cell, analysed, sequence));
         found.into_iter().map(move |found| (Some(sequence), found))
@@ -30,24 +31,32 @@ fn of_trial(cell: &Cell, analysed: &CellAnalysis, sequence: u32) -> Told {
     };
     let read = |name: &str| columns::named(name).and_then(|column| column.read(analysed));
     let bits = at(&analysed.receiver_bits_per_second);
-    let latency = |name: &str| read(name).and_then(at);
-    let datagrams = read("datagrams_received_per_second").and_then(at);
+    let of = |name: &str| read(name).and_then(at);
+    let (operations, size, bytes) = match analysed.workload.kind {
+        WorkloadKind::Disk => (
+            of("disk_operations_per_second"),
+            cell.value_of("block_size").and_then(|size| size.parse::<ByteSize>().ok()),
+            of("disk_mb_per_second").map(|megabytes| megabytes * 1e6),
+        ),
+        // Every datagram has the payload that was asked for; a search has several rates, whose readings are of no
+        // one window.
+        WorkloadKind::UdpStream | WorkloadKind::PacketRate => (
+            of("datagrams_received_per_second"),
+            Some(ByteSize::from_bytes(analysed.workload.payload_bytes())),
+            bits.map(|bits| bits / 8.0),
+        ),
+        _ => (None, None, None),
+    };
     Told {
-        operations_per_second: datagrams.filter(|_| counts_whole_datagrams(analysed)),
-        operation_bytes: Some(analysed.workload.payload_bytes() as f64),
-        bytes_per_second: bits.map(|bits| bits / 8.0).into_iter().collect(),
-        latency_mean_us: latency("latency_mean_us"),
-        latency_max_us: latency("latency_max_us"),
+        operations_per_second: operations,
+        operation_bytes: size.map(|size| size.as_bytes() as f64),
+        bytes_per_second: bytes.into_iter().collect(),
+        latency_mean_us: of("latency_mean_us").or_else(|| of("disk_read_mean_us")),
+        latency_max_us: of("latency_max_us").or_else(|| of("disk_read_max_us")),
         bits_per_second: bits.into_iter().collect(),
         link_bits_per_second: link(&cell.testbed, analysed.direction),
         ..Told::default()
     }
-}
-
-/// Whether every datagram has the payload that was asked for; a search has several rates, and its
-/// readings are not of one window.
-fn counts_whole_datagrams(analysed: &CellAnalysis) -> bool {
-    matches!(analysed.workload.kind, WorkloadKind::UdpStream | WorkloadKind::PacketRate)
 }
 
 /// What the path is held to, both ways together where payload goes both ways.

@@ -5,6 +5,7 @@ use std::fmt;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::disk::DiskModel;
 use crate::nic::{NicKind, NicModel};
@@ -152,11 +153,7 @@ impl Cell {
             }
             _ => {}
         }
-        let named = key
-            .split_once('.')
-            .and_then(|(section, path)| SectionName::named(section).map(|section| (section, path)));
-        let own = || section::sections_with(key).first().map(|section| (*section, key));
-        let Some((section, path)) = named.or_else(own) else {
+        let Some((section, path)) = place_of(key) else {
             // What is chosen as a NIC is.
             let cell = serde_json::to_value(self).ok()?;
             return cell.get(key)?.as_str().map(str::to_owned);
@@ -170,6 +167,26 @@ impl Cell {
             Some(value) => Some(section::in_words(value)),
             None => section.key(path)?.absent(),
         }
+    }
+
+    /// The cell without some of its keys, named as for [`Cell::value_of`], and without names: what two cells that differ
+    /// in nothing else have in common.
+    pub fn without(&self, keys: &[&str]) -> Value {
+        let mut cell = serde_json::to_value(self).unwrap_or_default();
+        for name in ["id", "baseline", "levels", "variant"] {
+            remove(&mut cell, name);
+        }
+        if let Some(variant) = self.variant_name().filter(|_| !keys.contains(&"variant")) {
+            cell["variant"] = Value::from(variant);
+        }
+        for key in keys {
+            match place_of(key) {
+                Some((SectionName::Testbed, path)) => remove(&mut cell, path),
+                Some((section, path)) => remove(&mut cell, &format!("{}.{path}", section.name())),
+                None => remove(&mut cell, key),
+            }
+        }
+        cell
     }
 
     /// What the cell's guest is called among those of the run: by its levels and its variant; nothing where
@@ -209,6 +226,22 @@ pub(super) fn path_name(
     }
 }
 
+/// The section that a key is of, and its path in there.
+fn place_of(key: &str) -> Option<(SectionName, &str)> {
+    let named = key
+        .split_once('.')
+        .and_then(|(section, path)| SectionName::named(section).map(|section| (section, path)));
+    named.or_else(|| section::sections_with(key).first().map(|section| (*section, key)))
+}
+
+/// Takes out what stands at a dotted path.
+fn remove(table: &mut Value, path: &str) {
+    match path.split_once('.') {
+        Some((outer, inner)) => table.get_mut(outer).into_iter().for_each(|t| remove(t, inner)),
+        None => drop(table.as_object_mut().and_then(|table| table.remove(path))),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use crate::plan::Plan;
@@ -242,5 +275,26 @@ mod tests {
         }
         assert_eq!((has(true, "nic"), has(true, "vcpus")), (None, None));
         assert_eq!(has(true, "streams").as_deref(), Some("4"));
+    }
+    #[test]
+    fn cells_that_differ_in_a_key_alone_are_the_same_without_it() {
+        let text = "name = \"a\"\nquestion = \"?\"\n[workload]\nkind = \"tcp-stream\"\n[factors]\nnic = [\"e1000\", \
+                    \"virtio\"]\nstreams = [1, 4]\nmtu = [1500, 9000]\n";
+        let plan = Plan::new(&scenario_file::parse("a", text, &[]).unwrap(), 1);
+        let kinds = |keys: &[&str]| {
+            let mut kinds: Vec<String> = plan
+                .cells
+                .iter()
+                .filter(|cell| !cell.is_baseline())
+                .map(|cell| cell.without(keys).to_string())
+                .collect();
+            kinds.sort();
+            kinds.dedup();
+            kinds.len()
+        };
+        assert_eq!(kinds(&[]), 8);
+        assert_eq!(kinds(&["nic"]), 4);
+        assert_eq!(kinds(&["nic", "streams"]), 2);
+        assert_eq!(kinds(&["nic", "streams", "testbed.mtu"]), 1);
     }
 }

@@ -120,6 +120,7 @@ impl<'a> Bench<'a> {
         Scenario {
             name: "calibrate".into(),
             question: "Is what is known read?".into(),
+            reference: Vec::new(),
             testbed: Testbed { rate: wanted.link, ..Testbed::default() },
             guest: self.guest.clone(),
             workload: wanted.workload.clone(),

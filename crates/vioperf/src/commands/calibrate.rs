@@ -68,6 +68,7 @@ fn scenario(args: &CalibrateArgs) -> Result<Scenario> {
     Ok(Scenario {
         name: "calibrate".into(),
         question: "Is what is known read?".into(),
+        reference: Vec::new(),
         testbed: Testbed::default(),
         guest: Guest { kernel: args.kernel.clone(), qemu: args.qemu.clone(), ..Guest::default() },
         workload: Workload::new(WorkloadKind::TcpStream),

@@ -38,7 +38,7 @@ pub fn execute(command: &ReferenceCommand, output: &Output) -> Result<ExitCode, 
             let made = vioperf_analysis::references::of_run(&analysis, name, title.as_deref());
             let path = references::add(&made, *replace).map_err(usage)?;
             output.note(format_args!(
-                "{} is in {}: `vioperf run SCENARIO --reference {name}` sets a run beside it",
+                "{} kept in {}: `vioperf run SCENARIO --reference {name}` sets a run beside it",
                 report::published::figures(made.figures.len()),
                 path.display()
             ));

@@ -12,6 +12,7 @@ use vioperf_model::record::Outcome;
 use crate::cli::{ReportArgs, ReportFormat};
 use crate::exit::Failure;
 use crate::output::Output;
+use crate::references;
 use crate::report;
 use crate::store::{self, Line, StoreError, StoredRun};
 
@@ -26,7 +27,11 @@ pub fn execute(args: &ReportArgs, output: &Output) -> Result<ExitCode, Failure> 
         let text = in_parts(args, colors, output)?;
         return write(&text, args, output);
     }
-    let whole = || analysis_of(&args.run, output);
+    let whole = || -> Result<RunAnalysis, Failure> {
+        let mut analysis = analysis_of(&args.run, output)?;
+        set_beside(&mut analysis, &args.reference)?;
+        Ok(analysis)
+    };
     let text = match args.format {
         ReportFormat::Terminal => report::terminal::render(&whole()?, args.wide, colors),
         ReportFormat::Json => report::json::render(&whole()?),
@@ -37,6 +42,18 @@ pub fn execute(args: &ReportArgs, output: &Output) -> Result<ExitCode, Failure> 
         ReportFormat::Iperf3 => one_trial(args, output)?,
     };
     write(&text, args, output)
+}
+
+/// Sets a run beside references that it did not ask for itself.
+fn set_beside(analysis: &mut RunAnalysis, names: &[String]) -> Result<(), Failure> {
+    for name in names {
+        let found = references::find(name).map_err(|error| Failure::Usage(error.into()))?;
+        if !analysis.references.iter().any(|known| known.name == found.reference.name) {
+            let beside = vioperf_analysis::references::beside(analysis, &found.reference);
+            analysis.references.push(beside);
+        }
+    }
+    Ok(())
 }
 
 fn write(text: &str, args: &ReportArgs, output: &Output) -> Result<ExitCode, Failure> {
@@ -51,7 +68,10 @@ fn write(text: &str, args: &ReportArgs, output: &Output) -> Result<ExitCode, Fai
 /// A run in parts.
 fn in_parts(args: &ReportArgs, colors: bool, output: &Output) -> Result<String, Failure> {
     use report::parts;
-    let whole = parts::Whole::read(&args.run, output)?;
+    let mut whole = parts::Whole::read(&args.run, output)?;
+    for analysis in whole.reports() {
+        set_beside(analysis, &args.reference)?;
+    }
     Ok(match args.format {
         ReportFormat::Terminal => parts::terminal(&whole, args.wide, colors),
         ReportFormat::Json => parts::json(&whole),
@@ -112,5 +132,15 @@ pub fn analysis_of(run: &Path, output: &Output) -> Result<RunAnalysis, StoreErro
             Line::Damage(damage) => output.warning(damage),
         }
     }
-    Ok(analyser.finish())
+    let mut analysis = analyser.finish();
+    for name in &info.scenario.reference {
+        match references::kept(run, name) {
+            Ok(found) => {
+                let beside = vioperf_analysis::references::beside(&analysis, &found.reference);
+                analysis.references.push(beside);
+            }
+            Err(error) => output.warning(error),
+        }
+    }
+    Ok(analysis)
 }

@@ -34,6 +34,7 @@ use crate::prepare::spoken;
 use crate::progress::dashboard::Dashboard;
 use crate::progress::{Onlooker, Recorder, RunClock, now};
 use crate::provenance::host_facts;
+use crate::references::{self, Named};
 use crate::resume::Resumed;
 use crate::sandboxed::{self, Side};
 use crate::scenarios::Found;
@@ -51,6 +52,8 @@ struct Prepared {
     plan: Plan,
     ingredients: Vec<Ingredients>,
     directory: PathBuf,
+    /// What its results are set beside.
+    references: Vec<Named>,
     /// The run that goes on; absent for a new one.
     resumed: Option<Resumed>,
 }
@@ -67,12 +70,27 @@ pub fn execute(args: &RunArgs, output: &Output) -> Result<ExitCode, Failure> {
         return go_on(directory, args, output);
     }
     let name = args.scenario.as_deref().unwrap_or_default();
-    let found = prepare::scenario(name, &args.changes)?;
+    let mut found = prepare::scenario(name, &args.changes)?;
+    name_references(&mut found, &args.reference)?;
     let directory = args.out.clone().unwrap_or_else(|| default_directory(&found.scenario));
     if !found.parts.is_empty() {
         return parts::begin(found, &directory, args, output);
     }
     begin(found, std::env::args().collect(), directory, args, output)
+}
+
+/// A scenario, and its parts, name from then on what the command line asks to be set beside; all of it has to be there before
+/// anything is measured.
+fn name_references(found: &mut Found, asked: &[String]) -> Result<(), Failure> {
+    for scenario in std::iter::once(&mut found.scenario).chain(&mut found.parts) {
+        for name in asked {
+            if !scenario.reference.contains(name) {
+                scenario.reference.push(name.clone());
+            }
+        }
+        references::find_all(&scenario.reference).map_err(|error| Failure::Usage(error.into()))?;
+    }
+    Ok(())
 }
 
 /// Measures a scenario that has no parts.
@@ -125,7 +143,9 @@ fn between_machines(
     args: &RunArgs,
     output: &Output,
 ) -> Result<ExitCode, Failure> {
+    let references = references::find_all(&found.scenario.reference)?;
     let stored = scenario_run::run(found, server, directory, args, output)?;
+    references::keep(directory, &references)?;
     let code = conclude(directory, &stored.how, args, output)?;
     stored.not_put_back.map_or(Ok(code), |error| Err(error.into()))
 }
@@ -146,9 +166,18 @@ fn prepare_new(
     store::check_vacant(&directory).map_err(|error| Failure::Usage(error.into()))?;
     let costs = prepare::likely_costs(scenario.guest.accel);
     announce(&scenario, &plan, costs, output);
-    let origin = found.origin;
-    let resumed = None;
-    Ok(Prepared { origin, command_line, scenario, left_out, plan, ingredients, directory, resumed })
+    let references = references::find_all(&scenario.reference)?;
+    Ok(Prepared {
+        origin: found.origin,
+        command_line,
+        scenario,
+        left_out,
+        plan,
+        ingredients,
+        directory,
+        references,
+        resumed: None,
+    })
 }
 
 /// What of a run is left to measure.
@@ -189,6 +218,8 @@ fn prepare_resumed(directory: &Path, args: &RunArgs, output: &Output) -> Result<
         plan,
         ingredients,
         directory: directory.to_owned(),
+        // They are in the directory since the run began.
+        references: Vec::new(),
         resumed: Some(resumed),
     })))
 }
@@ -296,6 +327,7 @@ impl Session<'_> {
                 info = run_info(self.prepared, &supply, &self.placements);
                 info.machine_before = self.machine_before.clone();
                 created = RunDirectory::create(&self.prepared.directory, &info)?;
+                references::keep(&self.prepared.directory, &self.prepared.references)?;
                 (&created, &Earlier::default())
             }
             Some(resumed) => {

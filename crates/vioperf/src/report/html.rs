@@ -19,6 +19,7 @@ mod load;
 mod opening;
 mod other_guests;
 mod picture;
+mod references;
 mod search;
 mod seen;
 mod stacks;
@@ -82,6 +83,7 @@ pub fn page(analysis: &RunAnalysis, way: Option<Markup>) -> Page {
                 }
                 (opening::ranking(analysis))
                 (factors::section(analysis))
+                (references::sections(&analysis.references))
                 (findings::section(analysis, &seen))
                 (interactive.section())
                 (explanations(analysis))

@@ -9,6 +9,7 @@ use super::comparison;
 use super::ledger;
 use super::picture;
 use super::provenance;
+use super::references;
 use super::text::clean;
 use super::values::{self, Workload, headline_with_interval, interval, mean, whole, workloads};
 
@@ -24,6 +25,7 @@ pub fn render(analysis: &RunAnalysis) -> String {
     } else {
         parts.extend(analysis.variants.as_ref().map(comparison::markdown::section));
         parts.push(ranking(analysis));
+        parts.extend(analysis.references.iter().map(references::markdown));
         parts.extend(workloads(analysis).iter().map(workload));
         parts.push(explanations(analysis));
     }

@@ -48,6 +48,11 @@ struct Part {
 }
 
 impl Whole {
+    /// The reports of parts that are there.
+    pub fn reports(&mut self) -> impl Iterator<Item = &mut RunAnalysis> {
+        self.parts.iter_mut().filter_map(|part| part.report.as_deref_mut())
+    }
+
     /// Reads and analyses all parts that are there.
     ///
     /// # Errors

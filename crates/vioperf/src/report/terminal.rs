@@ -14,6 +14,7 @@ use super::ledger;
 use super::machines;
 use super::picture;
 use super::provenance;
+use super::references;
 use super::table::{self, Column, WIDEST_NAME, number, text};
 use super::text::{clean, clip, pad, width, wrap};
 use super::values::{
@@ -47,6 +48,7 @@ pub fn render(analysis: &RunAnalysis, wide: bool, colours: bool) -> String {
         parts.push(page.ranking());
         parts.extend(workloads(analysis).iter().map(|workload| page.workload(workload)));
         parts.push(page.legend());
+        parts.push(page.references());
     }
     parts.push(page.other_guests());
     parts.push(page.ledger());
@@ -192,6 +194,15 @@ impl Page<'_> {
             legend.push_str(&format!(" {NO_VALUE} stands for no value: {}.", reasons.join("; ")));
         }
         self.style(Style::Faint, &wrap(&legend, COLUMNS, "  ", "  "))
+    }
+
+    /// The run beside published figures.
+    fn references(&self) -> String {
+        let section = |beside| {
+            let (title, lines) = references::terminal(beside, self.wide);
+            self.style(Style::Strong, &title) + &lines
+        };
+        self.analysis.references.iter().map(section).collect::<Vec<_>>().join("\n")
     }
 
     fn ledger(&self) -> String {

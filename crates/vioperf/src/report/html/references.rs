@@ -1,0 +1,81 @@
+//! Published figures beside the run's own.
+
+use maud::{Markup, html};
+use vioperf_analysis::references::{BesideReference, FigureBeside};
+use vioperf_analysis::wording::three_digits;
+
+use crate::report::references::{
+    LEGEND, NOTHING, facts, notes, ranking, reversed, short, sign, title,
+};
+use crate::report::text::clean;
+use crate::report::values::interval;
+
+/// A section for every reference.
+pub fn sections(references: &[BesideReference]) -> Markup {
+    html! {
+        @for beside in references {
+            section {
+                h2 { (clean(&title(beside))) }
+                dl {
+                    @for (name, said) in facts(beside) { dt { (name) } dd { (clean(&said)) } }
+                }
+                @if beside.figures.is_empty() && beside.rankings.is_empty() {
+                    p { (NOTHING) }
+                }
+                @if !beside.rankings.is_empty() {
+                    ul {
+                        @for ranked in &beside.rankings {
+                            li {
+                                (clean(&ranking(ranked)))
+                                @if !ranked.reversed.is_empty() {
+                                    ul {
+                                        @for pair in &ranked.reversed { li { (clean(&reversed(pair))) } }
+                                    }
+                                }
+                            }
+                        }
+                    }
+                }
+                @if !beside.figures.is_empty() { (table(beside)) p.note { (LEGEND) } }
+                @for note in notes(beside) { p.note { (clean(&note)) } }
+            }
+        }
+    }
+}
+
+fn table(beside: &BesideReference) -> Markup {
+    html! {
+        div.scroll tabindex="0" {
+            table {
+                thead {
+                    tr {
+                        th scope="col" { "figure" }
+                        th scope="col" { "cell" }
+                        th scope="col" { "as printed" }
+                        th scope="col" { "divided by" }
+                        th.number scope="col" { "% there" }
+                        th.number scope="col" { "% here" }
+                        th.number scope="col" { "95 % interval" }
+                        th scope="col" { "agrees" }
+                    }
+                }
+                tbody { @for figure in &beside.figures { (row(beside, figure)) } }
+            }
+        }
+    }
+}
+
+fn row(beside: &BesideReference, figure: &FigureBeside) -> Markup {
+    html! {
+        tr {
+            th scope="row" { (clean(short(beside, &figure.figure))) }
+            td { (clean(&figure.cell.0)) }
+            td { (clean(&figure.published)) }
+            td { (clean(&figure.divided_by)) }
+            td.number { (three_digits(figure.published_percent)) }
+            td.number { (three_digits(figure.own_percent.mean)) }
+            td.number { (interval(Some(&figure.own_percent))) }
+            td { (sign(figure.agreement)) }
+        }
+    }
+}
