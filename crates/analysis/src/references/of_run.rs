@@ -134,7 +134,7 @@ fn figure(cell: &Cell, analysed: &CellAnalysis, column: &Column, metric: &Metric
 
 /// What tells a cell from the others: its levels.
 fn setting(cell: &Cell, analysed: &CellAnalysis) -> BTreeMap<String, Value> {
-    let usual = ["nic", "variant", "streams", "direction", "switch", "mtu", "far_end"];
+    let usual = ["nic", "disk", "variant", "streams", "direction", "switch", "mtu", "far_end"];
     let usual = usual.iter().filter_map(|key| Some(((*key).to_owned(), cell.value_of(key)?)));
     let ip = (analysed.ip != IpVersion::Ipv4).then(|| ("ip".to_owned(), analysed.ip.to_string()));
     let levels = cell.levels.iter().map(|level| (level.factor.clone(), level.level.clone()));
