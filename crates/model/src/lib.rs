@@ -5,6 +5,7 @@
 
 pub mod calibration;
 pub mod disk;
+pub mod icf;
 pub mod interface_settings;
 pub mod levels;
 pub mod libvirt;

@@ -80,7 +80,7 @@ pub enum Command {
     Libvirt(LibvirtCommand),
     /// Show what a scenario would measure, in which order, and how long it would take
     Plan(PlanArgs),
-    /// List the built-in scenarios and what each answers
+    /// List the built-in scenarios and what each answers, or write one from a file of IOmeter's
     Scenarios(ScenariosArgs),
     /// Check what this machine can do, and say what to do about what it cannot
     Doctor(DoctorArgs),
@@ -258,8 +258,20 @@ pub struct PlanArgs {
 #[derive(Debug, Args)]
 pub struct ScenariosArgs {
     /// Print them as JSON
-    #[arg(long)]
+    #[arg(long, conflicts_with = "from_icf")]
     pub json: bool,
+    /// Print the scenario that measures what this test configuration file of IOmeter's says
+    #[arg(long, value_name = "FILE")]
+    pub from_icf: Option<PathBuf>,
+    /// The disk models of that scenario's guests
+    #[arg(
+        long,
+        value_name = "MODEL",
+        value_delimiter = ',',
+        default_value = "virtio-blk",
+        requires = "from_icf"
+    )]
+    pub disk: Vec<String>,
 }
 
 /// Arguments of `doctor`.

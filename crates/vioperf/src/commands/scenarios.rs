@@ -1,10 +1,14 @@
 //! `vioperf scenarios`.
 
 use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use anyhow::{Context, anyhow};
 use vioperf_analysis::wording::count;
+use vioperf_model::icf::{Icf, MAX_FILE_BYTES, Told};
 use vioperf_model::plan::{Costs, Plan};
 use vioperf_model::scenario::Scenario;
 
@@ -15,8 +19,11 @@ use crate::scenarios::Found;
 use crate::store::to_json;
 use crate::{prepare, scenarios};
 
-/// Lists the built-in scenarios.
+/// Lists the built-in scenarios, or writes one from a file of IOmeter's.
 pub fn execute(args: &ScenariosArgs, output: &Output) -> Result<ExitCode, Failure> {
+    if let Some(file) = &args.from_icf {
+        return from_icf(file, &args.disk, output);
+    }
     let scenarios = scenarios::built_in()?;
     if args.json {
         let written: Vec<&Scenario> = scenarios.iter().map(|found| &found.scenario).collect();
@@ -46,5 +53,29 @@ pub fn execute(args: &ScenariosArgs, output: &Output) -> Result<ExitCode, Failur
     }
     text.push_str("Run one with `vioperf run NAME`; see its order with `vioperf plan NAME`.\n");
     output.result(&text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn from_icf(file: &Path, disks: &[String], output: &Output) -> Result<ExitCode, Failure> {
+    let shown = file.display();
+    let length = fs::metadata(file).map_or(0, |metadata| metadata.len());
+    if length > MAX_FILE_BYTES as u64 {
+        return Err(Failure::Usage(anyhow!(
+            "{shown} has {length} bytes: no test configuration file of IOmeter's is that long"
+        )));
+    }
+    let bytes = fs::read(file).with_context(|| format!("cannot read {shown}; check its path"))?;
+    // Names in it are in the code page of the machine that it was saved on.
+    let icf = Icf::parse(&String::from_utf8_lossy(&bytes))
+        .map_err(|error| Failure::Usage(anyhow!("{shown}: {error}")))?;
+    let stem = file.file_stem().map(|stem| stem.to_string_lossy().to_ascii_lowercase());
+    let stem = stem.unwrap_or_default();
+    let words = stem.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+    let name = words.collect::<Vec<_>>().join("-");
+    let name = if name.is_empty() { "iometer" } else { &name };
+    let disks: Vec<&str> = disks.iter().map(String::as_str).collect();
+    let Told { toml, left_out } = icf.scenario(name, &disks);
+    left_out.into_iter().for_each(|what| output.warning(what));
+    output.result(&toml)?;
     Ok(ExitCode::SUCCESS)
 }
