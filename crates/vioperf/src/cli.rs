@@ -360,6 +360,8 @@ pub enum ExportFormat {
     Parquet,
     /// RFC 4180, with a header row
     Csv,
+    /// The result file of IOmeter 1.1.0: trials of disks alone
+    Iometer,
 }
 
 /// The subcommands of `kernel`.

@@ -1,6 +1,7 @@
 //! Tables of trials for other programs.
 
 pub mod csv;
+pub mod iometer;
 pub mod parquet;
 
 use jiff::Timestamp;

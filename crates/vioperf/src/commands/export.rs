@@ -73,6 +73,7 @@ fn write_file(table: &Table, format: ExportFormat, path: &Path) -> io::Result<()
 fn write(table: &Table, format: ExportFormat, mut out: impl Write + Send) -> io::Result<()> {
     match format {
         ExportFormat::Csv => export::csv::write(table, &mut out)?,
+        ExportFormat::Iometer => export::iometer::write(table, &mut out)?,
         ExportFormat::Parquet => {
             export::parquet::write(table, &mut out).map_err(|error| match error {
                 parquet::errors::ParquetError::External(source) => {
