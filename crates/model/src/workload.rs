@@ -3,6 +3,7 @@
 mod choices;
 mod disk;
 mod limits;
+mod mix;
 mod search;
 
 use schemars::JsonSchema;
@@ -13,6 +14,7 @@ use crate::units::{BitRate, ByteSize, Ratio, TimeSpan};
 
 pub use choices::{Background, Direction, ReceiveWay, Receivers, SendWay, Transport};
 pub use disk::SECTOR_BYTES;
+pub use mix::{MixLine, OperationKind};
 pub use search::Search;
 
 /// The kinds of load. Each is one file in the node's `load/`.
@@ -256,6 +258,11 @@ pub struct Workload {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-absent" = "256 MiB"))]
     pub file_size: Option<ByteSize>,
+    /// Operations of several kinds at once, each a table with `share`, `block_size`, `read_share`, `random_share` and
+    /// `alignment`, in place of those keys here; drawn anew for each operation.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-absent" = "one kind"))]
+    pub mix: Vec<MixLine>,
     /// What is searched, and how well.
     #[serde(default, skip_serializing_if = "Search::is_default")]
     #[schemars(extend("x-absent" = "as its keys say"))]
@@ -368,6 +375,7 @@ impl Workload {
             alignment: None,
             delay: None,
             file_size: None,
+            mix: Vec::new(),
             search: Search::default(),
         }
     }
@@ -425,7 +433,7 @@ impl Workload {
     }
 
     /// Every key that is not for all kinds, whether it is set, and the kinds it is for.
-    fn optional_keys(&self) -> [(&'static str, bool, &'static [WorkloadKind]); 39] {
+    fn optional_keys(&self) -> [(&'static str, bool, &'static [WorkloadKind]); 40] {
         use WorkloadKind::{
             ConnectRate, Disk, PacketRate, RateSearch, RequestResponse, TcpStream, UdpStream,
         };
@@ -483,6 +491,7 @@ impl Workload {
             ("workload.alignment", self.alignment.is_some(), DISKS),
             ("workload.delay", self.delay.is_some(), DISKS),
             ("workload.file_size", self.file_size.is_some(), DISKS),
+            ("workload.mix", !self.mix.is_empty(), DISKS),
             ("workload.search", !self.search.is_default(), SEARCHES),
         ]
     }

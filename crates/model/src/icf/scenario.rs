@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::{AccessLine, AccessSpecification, Icf, QueueDepths, Worker};
 use crate::units::{ByteSize, TimeSpan};
-const SECTOR_BYTES: u64 = 512;
+use crate::workload::SECTOR_BYTES;
 
 /// What a file says, in the words of a scenario.
 #[derive(Debug, Clone, PartialEq, Eq)]

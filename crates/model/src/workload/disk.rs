@@ -1,7 +1,7 @@
 //! What a load of kind `disk` asks for, with what holds where nothing is asked for.
 
-use super::{Workload, WorkloadKind};
-use crate::units::{ByteSize, Ratio, TimeSpan};
+use super::{OperationKind, Workload, WorkloadKind};
+use crate::units::{ByteSize, TimeSpan};
 
 /// Disks are read and written in whole sectors of at least so many bytes.
 pub const SECTOR_BYTES: u64 = 512;
@@ -18,29 +18,14 @@ const MOST_MEMORY: ByteSize = ByteSize::from_mib(1024);
 const LARGEST_FILE: ByteSize = ByteSize::from_mib(1 << 20);
 
 impl Workload {
-    /// Bytes of one operation: 4 KiB unless asked for otherwise.
-    pub fn block_bytes(&self) -> u64 {
-        self.block_size.map_or(4096, ByteSize::as_bytes)
-    }
-
-    /// The part of the operations that read: all, unless asked for otherwise.
-    pub fn read_share(&self) -> Ratio {
-        self.read_share.unwrap_or(Ratio::from_ppm(1_000_000))
-    }
-
-    /// The part of the operations that go to a random place: none, unless asked for otherwise.
-    pub fn random_share(&self) -> Ratio {
-        self.random_share.unwrap_or(Ratio::from_ppm(0))
+    /// Bytes of the largest operation.
+    pub fn largest_block_bytes(&self) -> u64 {
+        self.operation_kinds().iter().map(|kind| kind.block_bytes).max().unwrap_or_default()
     }
 
     /// Operations that each worker keeps under way.
     pub fn queue_depth(&self) -> u16 {
         self.queue_depth.unwrap_or(1)
-    }
-
-    /// Every operation begins at a multiple of so many bytes.
-    pub fn alignment_bytes(&self) -> u64 {
-        self.alignment.map_or(self.block_bytes(), ByteSize::as_bytes)
     }
 
     /// How much of the disk is in reach: 256 MiB unless asked for otherwise.
@@ -50,7 +35,10 @@ impl Workload {
 
     /// What of a disk's load contradicts itself.
     pub(super) fn check_disk(&self, check: &mut impl FnMut(bool, &str, String)) {
+        self.check_mix(check);
         self.check_operations(check);
+        let sizes = |kind: OperationKind| kind.block_bytes.max(kind.alignment_bytes);
+        let largest = self.operation_kinds().into_iter().map(sizes).max().unwrap_or_default();
         let file = self.file_size.unwrap_or(ByteSize::from_mib(256));
         check(
             file < ByteSize::from_mib(1) || file > LARGEST_FILE,
@@ -58,7 +46,7 @@ impl Workload {
             format!("{file} is not between 1 MiB and {LARGEST_FILE}"),
         );
         check(
-            file.as_bytes() < self.block_bytes().max(self.alignment_bytes()),
+            file.as_bytes() < largest,
             "workload.file_size",
             format!("{file} has no room for one operation: give more, or a smaller block_size"),
         );
@@ -68,39 +56,43 @@ impl Workload {
             format!("{} workers: a disk's load has 1 to {MOST_WORKERS}", self.streams),
         );
         let depth = u64::from(self.queue_depth());
-        let memory = self.block_bytes().saturating_mul(depth).saturating_mul(self.streams.into());
+        let memory = self.largest_block_bytes().saturating_mul(depth).saturating_mul(self.streams.into());
         check(
             memory > MOST_MEMORY.as_bytes(),
             "workload.queue_depth",
             format!(
                 "{depth} operations of {} bytes by each of {} workers need more than {MOST_MEMORY} \
                  of memory: give a smaller block_size, queue_depth or streams",
-                self.block_bytes(),
+                self.largest_block_bytes(),
                 self.streams
             ),
         );
     }
 
     fn check_operations(&self, check: &mut impl FnMut(bool, &str, String)) {
-        for (key, bytes) in [
-            ("workload.block_size", self.block_bytes()),
-            ("workload.alignment", self.alignment_bytes()),
-        ] {
-            check(
-                !(SECTOR_BYTES..=LARGEST_BLOCK.as_bytes()).contains(&bytes)
-                    || !bytes.is_multiple_of(SECTOR_BYTES),
-                key,
-                format!(
-                    "{bytes} bytes is no multiple of a sector ({SECTOR_BYTES} bytes) up to \
-                     {LARGEST_BLOCK}"
-                ),
-            );
-        }
-        for (key, share) in [
-            ("workload.read_share", self.read_share()),
-            ("workload.random_share", self.random_share()),
-        ] {
-            check(share.as_f64() > 1.0, key, format!("{share} is more than all operations"));
+        // Where the key of a kind stands.
+        let key = |own: &'static str| if self.mix.is_empty() { own } else { "workload.mix" };
+        for kind in self.operation_kinds() {
+            for (key, bytes) in [
+                (key("workload.block_size"), kind.block_bytes),
+                (key("workload.alignment"), kind.alignment_bytes),
+            ] {
+                check(
+                    !(SECTOR_BYTES..=LARGEST_BLOCK.as_bytes()).contains(&bytes)
+                        || !bytes.is_multiple_of(SECTOR_BYTES),
+                    key,
+                    format!(
+                        "{bytes} bytes is no multiple of a sector ({SECTOR_BYTES} bytes) up to \
+                         {LARGEST_BLOCK}"
+                    ),
+                );
+            }
+            for (key, share) in [
+                (key("workload.read_share"), kind.read_share),
+                (key("workload.random_share"), kind.random_share),
+            ] {
+                check(share.as_f64() > 1.0, key, format!("{share} is more than all operations"));
+            }
         }
         check(
             !(1..=DEEPEST_QUEUE).contains(&self.queue_depth()),
