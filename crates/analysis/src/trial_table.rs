@@ -1,6 +1,8 @@
 //! A run as a table for other programs: one row a trial, void ones included. Every column has a
 //! type, a unit and a meaning, and is listed here or, where it is a metric, in [`columns`].
 
+mod of_disk;
+
 use std::collections::BTreeMap;
 
 use vioperf_model::plan::{Cell, CellId};
@@ -285,6 +287,7 @@ pub fn headings() -> Vec<Heading> {
         .chain(OF_HYPERVISOR.iter().map(|source| source.heading))
         .chain(OF_TRIAL.iter().map(|source| source.heading))
         .chain(OF_CELL.iter().map(|source| source.heading))
+        .chain(of_disk::SOURCES.iter().map(|source| source.heading))
         .chain([HEADLINE_METRIC])
         .chain(of_metrics)
         .collect()
@@ -338,6 +341,7 @@ impl Rows {
             row.extend(OF_HYPERVISOR.iter().map(|source| hypervisor.and_then(source.read)));
             row.extend(OF_TRIAL.iter().map(|source| (source.read)(trial)));
             row.extend(OF_CELL.iter().map(|source| cell.and_then(source.read)));
+            row.extend(of_disk::SOURCES.iter().map(|source| cell.and_then(source.read)));
             row.push(headline.get(&trial.cell).and_then(text));
             let metrics = of_metrics.get(&(&trial.cell, trial.sequence));
             let counts = trial.why_not.is_none();

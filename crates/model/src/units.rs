@@ -291,6 +291,11 @@ impl Ratio {
         Self(ppm * 1_000)
     }
 
+    /// In parts of a thousand million.
+    pub const fn as_ppb(self) -> u64 {
+        self.0
+    }
+
     /// As a number: 0.005 for 0.5 %.
     pub fn as_f64(self) -> f64 {
         self.0 as f64 / 1e9

@@ -51,10 +51,10 @@ impl Icf {
         if specifications.len() > 1 {
             let names = part_names(&specifications);
             for (specification, name) in specifications.iter().zip(names) {
-                line(format!("\n[[part]]\nname = {}", quoted(&name)));
+                line(format!("\n[[parts]]\nname = {}", quoted(&name)));
                 line(format!("question = {}", quoted(&specification.name)));
-                line("[part.workload]".to_owned());
-                let keys = operations(specification, "part.workload", &mut left_out);
+                line("[parts.workload]".to_owned());
+                let keys = operations(specification, "parts.workload", &mut left_out);
                 keys.into_iter().for_each(&mut line);
             }
         }
@@ -120,14 +120,24 @@ fn operations(
             specification.name
         ));
     }
-    let [line] = specification.lines[..] else {
-        let of_line = |line: &AccessLine| {
-            let share = format!("share = \"{} %\"", line.share_percent);
-            [format!("\n[[{table}.mix]]"), share].into_iter().chain(keys(line)).collect::<Vec<_>>()
-        };
-        return specification.lines.iter().flat_map(of_line).collect();
-    };
-    keys(&line)
+    let pauses = |line: &AccessLine| (line.delay_ms, line.burst);
+    let first = specification.lines.first();
+    if let [line] = specification.lines[..] {
+        return [keys(&line), pause_keys(&line)].concat();
+    }
+    let is_alike = specification.lines.windows(2).all(|two| pauses(&two[0]) == pauses(&two[1]));
+    if !is_alike {
+        left_out.push(format!(
+            "The kinds of operations of `{}` pause differently: here none of them does.",
+            specification.name
+        ));
+    }
+    let mut all = first.filter(|_| is_alike).map_or_else(Vec::new, pause_keys);
+    for line in &specification.lines {
+        all.push(format!("\n[[{table}.mix]]\nshare = \"{} %\"", line.share_percent));
+        all.extend(keys(line));
+    }
+    all
 }
 
 fn keys(line: &AccessLine) -> Vec<String> {
@@ -141,11 +151,15 @@ fn keys(line: &AccessLine) -> Vec<String> {
     if alignment != line.size_bytes {
         keys.push(format!("alignment = \"{}\"", size(alignment)));
     }
-    if line.delay_ms > 0 {
-        keys.push(format!("delay = \"{}\"", TimeSpan::from_millis(line.delay_ms)));
-        keys.push(format!("burst = {}", line.burst));
-    }
     keys
+}
+
+fn pause_keys(line: &AccessLine) -> Vec<String> {
+    if line.delay_ms == 0 {
+        return Vec::new();
+    }
+    let delay = TimeSpan::from_millis(line.delay_ms);
+    vec![format!("delay = \"{delay}\""), format!("burst = {}", line.burst)]
 }
 
 fn walk(depths: QueueDepths) -> Vec<u16> {

@@ -56,7 +56,8 @@ impl Workload {
             format!("{} workers: a disk's load has 1 to {MOST_WORKERS}", self.streams),
         );
         let depth = u64::from(self.queue_depth());
-        let memory = self.largest_block_bytes().saturating_mul(depth).saturating_mul(self.streams.into());
+        let memory =
+            self.largest_block_bytes().saturating_mul(depth).saturating_mul(self.streams.into());
         check(
             memory > MOST_MEMORY.as_bytes(),
             "workload.queue_depth",

@@ -74,7 +74,7 @@ fn is_of_disk(load: &Workload) -> bool {
 
 /// Whether reads and writes are to be told apart.
 fn is_of_both(load: &Workload) -> bool {
-    is_of_disk(load) && load.read_share().as_f64() > 0.0 && load.read_share().as_f64() < 1.0
+    is_of_disk(load) && (0.0..1.0).contains(&load.read_fraction()) && load.read_fraction() > 0.0
 }
 
 fn goes_both_ways(load: &Workload) -> bool {

@@ -19,7 +19,6 @@ const WRITTEN_FROM: usize = 256;
 pub(super) struct Memory {
     start: NonNull<libc::c_void>,
     mapped_bytes: usize,
-    block: usize,
     /// Bytes from one place to the next.
     step: usize,
     /// Where the memory begins that writes are from.
@@ -30,7 +29,7 @@ pub(super) struct Memory {
 unsafe impl Send for Memory {}
 
 impl Memory {
-    /// For so many operations of a block at a time. What is written is random, so that no device can
+    /// For so many operations at a time, of no more bytes than a block each. What is written is random, so that no device can
     /// make it shorter.
     pub(super) fn new(operations: usize, block: usize, seed: u64) -> Result<Self, LoadError> {
         let step = block.next_multiple_of(PAGE_BYTES);
@@ -41,7 +40,7 @@ impl Memory {
         // SAFETY: a new private mapping where the kernel likes it; nobody else knows of it.
         let start = unsafe { mmap_anonymous(None, length, protection, MapFlags::MAP_PRIVATE) }
             .map_err(LoadError::system::<Errno>("take memory for a disk's blocks"))?;
-        let memory = Self { start, mapped_bytes, block, step, written_from };
+        let memory = Self { start, mapped_bytes, step, written_from };
         let mut random = Random(seed);
         for at in (written_from..mapped_bytes).step_by(size_of::<u64>()) {
             // SAFETY: at most eight bytes before the end of the mapping, which is of whole pages,
@@ -66,11 +65,6 @@ impl Memory {
         let page = usize::try_from(random % WRITTEN_FROM as u64).unwrap_or(0);
         // SAFETY: a step and `WRITTEN_FROM` pages are mapped from there.
         unsafe { self.start.byte_add(self.written_from + page * PAGE_BYTES) }.cast()
-    }
-
-    /// Bytes of an operation.
-    pub(super) fn block(&self) -> usize {
-        self.block
     }
 
     /// Keeps it for good: the kernel may still write to it.

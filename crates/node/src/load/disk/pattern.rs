@@ -5,56 +5,88 @@
 //! half of it reads, reads and writes every other block on average. fio keeps a place for reads and
 //! one for writes, which then goes through the file twice at once.
 
-use vioperf_model::workload::Workload;
+use vioperf_model::workload::{OperationKind, Workload};
 
-/// One operation; its length is the workload's block.
+/// One operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Operation {
     pub(super) offset: u64,
+    pub(super) bytes: usize,
     pub(super) writes: bool,
 }
 
 /// The operations of one worker, one after the other, without end. They follow from the seed alone.
 #[derive(Debug, Clone)]
 pub(super) struct Pattern {
-    block: u64,
-    alignment: u64,
-    /// Bytes of the file that are in reach; at least one block.
+    /// At least one.
+    kinds: Vec<Kind>,
+    /// Bytes of the file that are in reach; room for the largest block at least.
     reach: u64,
-    read_share: f64,
-    random_share: f64,
     place: u64,
     random: Random,
 }
 
+/// Operations of one kind.
+#[derive(Debug, Clone, Copy)]
+struct Kind {
+    /// The part of all operations that are of this kind or of one before it.
+    until: f64,
+    block: u64,
+    alignment: u64,
+    read_share: f64,
+    random_share: f64,
+}
+
 impl Pattern {
-    /// What a workload asks for, in so many bytes of a file, which have room for a block.
+    /// What a workload asks for, in so many bytes of a file, which have room for its largest block.
     pub(super) fn of(workload: &Workload, reach: u64, seed: u64) -> Self {
-        Self {
-            block: workload.block_bytes(),
-            alignment: workload.alignment_bytes().max(1),
-            reach,
-            read_share: workload.read_share().as_f64(),
-            random_share: workload.random_share().as_f64(),
-            place: 0,
-            random: Random(seed),
-        }
+        let mut until = 0.0;
+        let kind = |kind: OperationKind| {
+            until += kind.share.as_f64();
+            Kind {
+                until,
+                block: kind.block_bytes,
+                alignment: kind.alignment_bytes.max(1),
+                read_share: kind.read_share.as_f64(),
+                random_share: kind.random_share.as_f64(),
+            }
+        };
+        let kinds = workload.operation_kinds().into_iter().map(kind).collect();
+        Self { kinds, reach, place: 0, random: Random(seed) }
     }
 
     pub(super) fn next(&mut self) -> Operation {
-        let writes = self.random.fraction() >= self.read_share;
-        if self.random.fraction() < self.random_share {
-            let last = self.reach.saturating_sub(self.block) / self.alignment;
-            self.place = self.random.below(last + 1) * self.alignment;
+        let kind = self.kind();
+        let writes = self.random.fraction() >= kind.read_share;
+        if self.random.fraction() < kind.random_share {
+            let last = self.reach.saturating_sub(kind.block) / kind.alignment;
+            self.place = self.random.below(last + 1) * kind.alignment;
         }
-        if self.place.saturating_add(self.block) > self.reach {
-            self.place = 0;
+        // The one before may have been of a kind with another alignment.
+        let mut offset = self.place.next_multiple_of(kind.alignment);
+        if offset.saturating_add(kind.block) > self.reach {
+            offset = 0;
         }
-        let offset = self.place;
-        self.place = (offset + self.block).next_multiple_of(self.alignment);
-        Operation { offset, writes }
+        self.place = offset + kind.block;
+        Operation { offset, bytes: usize::try_from(kind.block).unwrap_or(usize::MAX), writes }
+    }
+
+    fn kind(&mut self) -> Kind {
+        match self.kinds[..] {
+            [only] => only,
+            ref kinds => {
+                let drawn = self.random.fraction();
+                // Shares add up to 1, but for what is lost in adding them.
+                let found = kinds.iter().find(|kind| drawn < kind.until).or(kinds.last());
+                found.copied().unwrap_or(NO_KIND)
+            }
+        }
     }
 }
+
+/// A load has a kind at least; this one would read sectors.
+const NO_KIND: Kind =
+    Kind { until: 1.0, block: 512, alignment: 512, read_share: 1.0, random_share: 0.0 };
 
 /// Numbers that look random: `SplitMix64` (Steele, Lea, Flood 2014), which takes a few instructions each.
 #[derive(Debug, Clone)]
@@ -85,7 +117,7 @@ impl Random {
 mod tests {
     use proptest::prelude::*;
     use vioperf_model::units::{ByteSize, Ratio};
-    use vioperf_model::workload::WorkloadKind;
+    use vioperf_model::workload::{MixLine, WorkloadKind};
 
     use super::*;
 
@@ -143,6 +175,27 @@ mod tests {
             counts[usize::try_from(operation.offset / 4096).unwrap()] += 1;
         }
         assert!(counts.iter().all(|count| (850..1150).contains(count)), "{counts:?}");
+    }
+
+    #[test]
+    fn a_mix_goes_through_the_file_with_operations_of_every_size() {
+        let line = |percent: u64, kib| MixLine {
+            share: Ratio::from_ppm(percent * 10_000),
+            block_size: ByteSize::from_kib(kib),
+            read_share: None,
+            random_share: None,
+            alignment: Some(ByteSize::from_kib(4)),
+        };
+        let workload =
+            Workload { mix: vec![line(20, 4), line(80, 64)], ..Workload::new(WorkloadKind::Disk) };
+        let operations = first(&mut Pattern::of(&workload, 1 << 30, 9), 10_000);
+        let small = operations.iter().filter(|operation| operation.bytes == 4096).count();
+        assert!((1800..2200).contains(&small), "{small}");
+        assert_eq!(small + operations.iter().filter(|one| one.bytes == 65_536).count(), 10_000);
+        // One place for all of them.
+        for two in operations.windows(2) {
+            assert_eq!(two[1].offset, two[0].offset + two[0].bytes as u64);
+        }
     }
 
     #[test]

@@ -79,5 +79,5 @@ impl Queue {
 /// Where an operation moves to or from.
 pub(super) fn order(memory: &Memory, number: usize, operation: Operation, random: u64) -> Order {
     let place = if operation.writes { memory.written(random) } else { memory.place(number) };
-    Order { number, operation, memory: place, bytes: memory.block() }
+    Order { number, operation, memory: place, bytes: operation.bytes }
 }

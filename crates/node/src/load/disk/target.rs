@@ -31,7 +31,7 @@ impl Target {
         if !found.is_file() && !found.is_block_device() {
             return Err(refused("it is neither a file nor a block device: name one".into()));
         }
-        let writes = workload.read_share().as_f64() < 1.0;
+        let writes = workload.read_fraction() < 1.0;
         let (mut file, direct) = open(path, writes).map_err(|error| system("open", &error))?;
         let size_bytes =
             file.seek(SeekFrom::End(0)).map_err(|error| system("ask for the size of", &error))?;
@@ -44,8 +44,8 @@ impl Target {
             }
             _ => workload.file_size_bytes().min(size_bytes),
         };
-        if reach_bytes < workload.block_bytes() {
-            let (size, block) = (ByteSize::from_bytes(size_bytes), workload.block_bytes());
+        if reach_bytes < workload.largest_block_bytes() {
+            let (size, block) = (ByteSize::from_bytes(size_bytes), workload.largest_block_bytes());
             return Err(refused(format!("it has {size}, no room for a block of {block} bytes")));
         }
         Ok(Self { file, direct, size_bytes, reach_bytes })

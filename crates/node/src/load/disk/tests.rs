@@ -161,7 +161,8 @@ fn write_and_read_back(mut queue: Queue, file: &File) {
     let memory = Memory::new(4, BLOCK, 42).unwrap();
     let mut carry_out = |writes: bool| {
         for number in 0..3 {
-            let operation = Operation { offset: number as u64 * BLOCK as u64, writes };
+            let operation =
+                Operation { offset: number as u64 * BLOCK as u64, bytes: BLOCK, writes };
             queue.push(order(&memory, number, operation, number as u64)).unwrap();
         }
         let mut ended: Vec<Ended> = Vec::new();
@@ -207,7 +208,7 @@ fn an_error_of_the_kernel_is_told_as_one() {
     let file = Arc::new(File::from(reader));
     let memory = Memory::new(1, BLOCK, 1).unwrap();
     let mut queue = Queue::Helpers(helpers::Helpers::start(&file, 1).unwrap());
-    let operation = Operation { offset: 0, writes: false };
+    let operation = Operation { offset: 0, bytes: BLOCK, writes: false };
     queue.push(order(&memory, 0, operation, 0)).unwrap();
     let mut ended = Vec::new();
     queue.wait(Duration::from_secs(20), &mut ended).unwrap();

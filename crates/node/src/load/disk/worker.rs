@@ -63,7 +63,7 @@ impl Worker {
         seed: u64,
     ) -> Result<Self, LoadError> {
         let depth = workload.queue_depth();
-        let block = usize::try_from(workload.block_bytes()).unwrap_or(usize::MAX);
+        let block = usize::try_from(workload.largest_block_bytes()).unwrap_or(usize::MAX);
         let nanoseconds = |span: Duration| u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
         let delay = workload.delay.map_or(0, |delay| nanoseconds(delay.as_duration()));
         let (queue, queue_because) = Queue::new(file, depth)?;
@@ -152,14 +152,13 @@ impl Worker {
         self.free.push(one.number);
         let under_way = self.count_under_way();
         self.bursts.ended(now, under_way);
-        let block = self.memory.block();
         match one.moved {
-            Ok(bytes) if bytes == block => {}
-            Ok(bytes) => return Err(short(operation, block, bytes)),
-            Err(errno) => return Err(failed(operation, block, Errno::from_raw(errno))),
+            Ok(bytes) if bytes == operation.bytes => {}
+            Ok(bytes) => return Err(short(operation, bytes)),
+            Err(errno) => return Err(failed(operation, Errno::from_raw(errno))),
         }
         if let Some(counters) = counters {
-            counters.count_operation(operation.writes, block as u64);
+            counters.count_operation(operation.writes, operation.bytes as u64);
         }
         if began >= measured_from {
             let latencies = if operation.writes { &mut self.writes } else { &mut self.reads };
@@ -202,15 +201,16 @@ fn verb(operation: Operation) -> &'static str {
     if operation.writes { "write" } else { "read" }
 }
 
-fn short(operation: Operation, block: usize, bytes: usize) -> String {
+fn short(operation: Operation, bytes: usize) -> String {
     format!(
-        "a {} of {block} bytes at {} ended after {bytes}: has the file become shorter?",
+        "a {} of {} bytes at {} ended after {bytes}: has the file become shorter?",
         verb(operation),
+        operation.bytes,
         operation.offset
     )
 }
 
-fn failed(operation: Operation, block: usize, errno: Errno) -> String {
+fn failed(operation: Operation, errno: Errno) -> String {
     let advice = match errno {
         Errno::EINVAL => {
             "; with O_DIRECT block_size and alignment have to be multiples of the device's sector \
@@ -219,6 +219,6 @@ fn failed(operation: Operation, block: usize, errno: Errno) -> String {
         Errno::ENOSPC => "; there is no room behind the file: give it more, or ask for less",
         _ => "; the kernel's log tells more (dmesg)",
     };
-    let verb = verb(operation);
-    format!("a {verb} of {block} bytes at {} failed: {}{advice}", operation.offset, errno.desc())
+    let (verb, Operation { bytes, offset, .. }) = (verb(operation), operation);
+    format!("a {verb} of {bytes} bytes at {offset} failed: {}{advice}", errno.desc())
 }
