@@ -118,10 +118,10 @@ fn every_specification_that_a_worker_has_is_a_part() {
         "kind = \"disk\"\nduration = \"330 s\"\nwarmup = \"10 s\"\nstreams = 1\nqueue_depth = 8\n\
          file_size = \"1 GiB\"\n",
         "disk = [\"virtio-blk\", \"ide\"]\n",
-        "[[part]]\nname = \"4k-50-read-0-random\"\nquestion = \"4K; 50% Read; 0% random\"\n\
-         [part.workload]\nblock_size = \"4 KiB\"\nread_share = \"50 %\"\nrandom_share = \"0 %\"\n\
+        "[[parts]]\nname = \"4k-50-read-0-random\"\nquestion = \"4K; 50% Read; 0% random\"\n\
+         [parts.workload]\nblock_size = \"4 KiB\"\nread_share = \"50 %\"\nrandom_share = \"0 %\"\n\
          alignment = \"512 B\"\n",
-        "[[part.workload.mix]]\nshare = \"90 %\"\nblock_size = \"64 KiB\"\nread_share = \"80 %\"\n\
+        "[[parts.workload.mix]]\nshare = \"90 %\"\nblock_size = \"64 KiB\"\nread_share = \"80 %\"\n\
          random_share = \"100 %\"\ndelay = \"20 ms\"\nburst = 4\n",
     ] {
         assert!(toml.contains(said), "{said}is not in\n{toml}");
@@ -142,7 +142,7 @@ fn one_specification_needs_no_parts() {
     let end = SAVED.find("'Access specification name,default assignment\r\n\tFile").unwrap();
     let text = format!("{}'END access specifications\r\n", &SAVED[..end]);
     let Told { toml, left_out } = Icf::parse(&text).unwrap().scenario("one", &["virtio-blk"]);
-    assert!(!toml.contains("[[part]]") && toml.contains("block_size = \"4 KiB\""), "{toml}");
+    assert!(!toml.contains("[[parts]]") && toml.contains("block_size = \"4 KiB\""), "{toml}");
     assert!(left_out.is_empty(), "{left_out:?}");
 }
 
