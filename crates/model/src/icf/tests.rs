@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::scenario_file;
 use crate::testing::{edits, mutated};
 
 /// As IOmeter saves one, of two workers of disks and one of the network.
@@ -122,11 +123,18 @@ fn every_specification_that_a_worker_has_is_a_part() {
          [parts.workload]\nblock_size = \"4 KiB\"\nread_share = \"50 %\"\nrandom_share = \"0 %\"\n\
          alignment = \"512 B\"\n",
         "[[parts.workload.mix]]\nshare = \"90 %\"\nblock_size = \"64 KiB\"\nread_share = \"80 %\"\n\
-         random_share = \"100 %\"\ndelay = \"20 ms\"\nburst = 4\n",
+         random_share = \"100 %\"\n",
     ] {
         assert!(toml.contains(said), "{said}is not in\n{toml}");
     }
-    assert_eq!(left_out, ["No worker has the specification `Never used`."]);
+    assert_eq!(
+        left_out,
+        [
+            "No worker has the specification `Never used`.",
+            "The kinds of operations of `File Server` pause differently: here none of them does.",
+        ]
+    );
+    scenario_file::parse("old-host", &toml, &[]).unwrap();
 }
 
 #[test]
