@@ -9,6 +9,7 @@ mod disturbed;
 mod emulation;
 mod frequency;
 mod frequency_within;
+mod host_cache;
 mod impossible_numbers;
 mod impossible_times;
 mod left_out;
@@ -102,6 +103,7 @@ const RULES: &[(When, Rule)] = &[
     (Always, loss::check),
     (Always, timeouts::check),
     (Always, not_sent::check),
+    (Always, host_cache::check),
     (Always, rate_search::check),
     (Always, limits_of_cells::check),
     (Always, direction::check),
@@ -304,6 +306,15 @@ mod tests {
         let load = paced.trials[0].parties[0].report.load.as_mut().unwrap();
         load.not_sent = Some(1_000_000);
         assert!(rules(&paced.run, &paced.trials).contains(&"datagrams-not-sent".to_owned()));
+        let mut cached = Synthetic::of_kind(WorkloadKind::Disk);
+        let refused = |run: &Synthetic| rules(&run.run, &run.trials);
+        assert!(!refused(&cached).contains(&"host-cache-in-path".to_owned()));
+        for party in &mut cached.trials[0].parties {
+            if let Some(disk) = party.report.load.as_mut().and_then(|load| load.disk.as_mut()) {
+                disk.direct = false;
+            }
+        }
+        assert!(refused(&cached).contains(&"host-cache-in-path".to_owned()));
         let mut searched = Synthetic::of_kind(WorkloadKind::RateSearch);
         let cell = searched.trials[0].cell.clone();
         for (rule, change) in [

@@ -2,14 +2,18 @@
 
 use std::collections::BTreeSet;
 
-use vioperf_model::sample::{DiskCounters, DiskOutcome, LatencyHistogram, LoadCounters};
+use vioperf_model::record::{Place, TrialRecord};
+use vioperf_model::sample::{
+    BlockDeviceCounters, DiskCounters, DiskOutcome, LatencyHistogram, LoadCounters,
+};
 
 use crate::cell::{CellTrials, latency, per_unit};
 use crate::flow::Flow;
 use crate::latency::{Latency, PERCENTILES};
+use crate::layers::Span;
 use crate::rates::{TrialReadings, total};
 use crate::result::{Disk, OperationTimes, TransactionDemand};
-use crate::window::{Absent, Reading};
+use crate::window::{Absent, Reading, percent};
 
 /// Bytes of a megabyte, as disks are sold.
 const MB: f64 = 1e6;
@@ -26,8 +30,48 @@ pub struct DiskReading {
     reads: Result<Times, Absent>,
     writes: Result<Times, Absent>,
     given_up: Reading,
+    pub(crate) device: Result<DeviceReading, Absent>,
     /// How operations got to the kernel, and whether past its page cache.
     way: Option<(&'static str, bool)>,
+}
+
+/// What the block device of the host did that moved most while the load ran.
+#[derive(Debug, Clone)]
+pub(crate) struct DeviceReading {
+    pub(crate) name: String,
+    /// Bytes that it moved, in percent of those of the load.
+    pub(crate) percent_of_load: f64,
+    /// The part of the time in which it had an operation under way.
+    pub(crate) busy_percent: f64,
+    /// How many were under way, on average.
+    pub(crate) in_flight: f64,
+    /// The time that was counted over.
+    pub(crate) seconds: f64,
+}
+
+impl DeviceReading {
+    fn of(trial: &TrialRecord, loaded_bytes: u64) -> Result<Self, Absent> {
+        if loaded_bytes == 0 {
+            return Err("nothing was moved".into());
+        }
+        let span = Span::of_place(trial, "host", Place::Host)?;
+        let [first, last] = span.both("disks", |layers| layers.disks.as_ref())?;
+        let grown = |read: fn(&BlockDeviceCounters) -> u64, name: &str| {
+            let before = first.get(name).map_or(0, read);
+            last.get(name).map_or(0, read).saturating_sub(before) as f64
+        };
+        let moved = |name: &str| grown(|d| d.bytes_read, name) + grown(|d| d.bytes_written, name);
+        let most = last.keys().max_by(|a, b| moved(a).total_cmp(&moved(b)));
+        let name = most.ok_or("the host has no block device that did anything")?;
+        let ms = span.seconds * 1e3;
+        Ok(Self {
+            name: name.clone(),
+            percent_of_load: percent(moved(name), loaded_bytes as f64),
+            busy_percent: percent(grown(|d| d.busy_ms, name), ms),
+            in_flight: grown(|d| d.in_flight_ms, name) / ms,
+            seconds: span.seconds,
+        })
+    }
 }
 
 /// How long operations of one sort took, in microseconds.
@@ -57,13 +101,18 @@ impl Times {
 
 impl DiskReading {
     /// Of a trial's measured flows; every reading is absent where the load was none of a disk.
-    pub(crate) fn of(flows: &[Flow<'_>]) -> Self {
+    pub(crate) fn of(trial: &TrialRecord, flows: &[Flow<'_>]) -> Self {
         let rate = |read: fn(&DiskCounters) -> u64| {
             total(flows, |flow| {
                 flow.sender.count_rate(|load: &LoadCounters| load.disk.as_ref().map(read))
             })
         };
         let outcome = flows.iter().find_map(|flow| flow.sender.outcome()?.disk.as_deref());
+        let loaded = flows
+            .iter()
+            .filter_map(|flow| flow.sender.outcome())
+            .filter(|load| load.disk.is_some());
+        let loaded: u64 = loaded.flat_map(|load| &load.streams).map(|stream| stream.bytes).sum();
         let times = |of: fn(&DiskOutcome) -> &LatencyHistogram, none| {
             Times::of(of(outcome.ok_or("the load was none of a disk")?), none)
         };
@@ -77,6 +126,7 @@ impl DiskReading {
             given_up: outcome
                 .map(|outcome| outcome.given_up as f64)
                 .ok_or_else(|| "the load was none of a disk".into()),
+            device: DeviceReading::of(trial, loaded),
             way: outcome.map(|outcome| (outcome.engine.name(), outcome.direct)),
         }
     }
@@ -93,6 +143,9 @@ pub(crate) fn gather(trials: &CellTrials, baseline: Option<&CellTrials>) -> Disk
     let parts = |read: fn(&DiskReading) -> Reading, bytes: f64| {
         trials.metric_of(move |r| Ok(read(&r.disk)? / bytes))
     };
+    let device = |read: fn(&DeviceReading) -> f64| {
+        trials.metric_of(move |r| Ok(read(r.disk.device.as_ref().map_err(Clone::clone)?)))
+    };
     let ways = || trials.completed.iter().filter_map(|readings| readings.disk.way);
     let engines: BTreeSet<&'static str> = ways().map(|(engine, _)| engine).collect();
     Disk {
@@ -106,6 +159,9 @@ pub(crate) fn gather(trials: &CellTrials, baseline: Option<&CellTrials>) -> Disk
         latency: latency(trials, baseline),
         reads: times(trials, |disk| &disk.reads),
         writes: times(trials, |disk| &disk.writes),
+        device_percent_of_load: device(|device| device.percent_of_load),
+        device_busy_percent: device(|device| device.busy_percent),
+        device_in_flight: device(|device| device.in_flight),
         given_up: trials.metric(|r| &r.disk.given_up),
         service_demand: TransactionDemand {
             host_us: trials.metric_of(per_unit(0, 1e6)),

@@ -1,7 +1,7 @@
 //! What has to hold of every kind of load.
 
-use vioperf_model::record::TrialRecord;
-use vioperf_model::sample::DiskCounters;
+use vioperf_model::record::{Place, TrialRecord};
+use vioperf_model::sample::{BlockDeviceCounters, DiskCounters, LayerCounters, StreamOutcome};
 use vioperf_model::units::BitRate;
 use vioperf_model::wire::Role;
 use vioperf_model::workload::WorkloadKind;
@@ -240,4 +240,63 @@ fn nothing_that_arrives_is_said_and_divides_nothing() {
         let text = serde_json::to_string(&analysis).unwrap();
         assert!(!text.contains("NaN"), "{kind:?}");
     }
+}
+
+/// What the host's only disk did in every trial: so many percent of the load's bytes, and busy all the time.
+fn with_device(percent: u64) -> RunAnalysis {
+    let Synthetic { run, mut trials } = Synthetic::of_kind(WorkloadKind::Disk);
+    for trial in &mut trials {
+        let load = trial.parties.iter_mut().find(|party| party.role == Role::Disk).unwrap();
+        let moved = load.report.samples.last().unwrap().load.unwrap().disk.unwrap();
+        let bytes = moved.bytes_read + moved.bytes_written;
+        load.report.load.as_mut().unwrap().streams =
+            vec![StreamOutcome { bytes, ..StreamOutcome::default() }];
+        let host = trial.parties.iter_mut().find(|party| party.place == Place::Host).unwrap();
+        let bytes_read = bytes * percent / 100;
+        let device = BlockDeviceCounters {
+            bytes_read,
+            busy_ms: 2_950,
+            in_flight_ms: 2_940,
+            ..Default::default()
+        };
+        let at = |monotonic_ns, device| LayerCounters {
+            monotonic_ns,
+            disks: Some([("vda".to_owned(), device)].into()),
+            ..LayerCounters::default()
+        };
+        host.report.layers = vec![at(0, BlockDeviceCounters::default()), at(3_000_000_000, device)];
+    }
+    analyse(&run, &trials)
+}
+
+#[test]
+fn a_disk_is_told_by_operations_bytes_and_response_times() {
+    let analysis = with_device(100);
+    let virtio = cell(&analysis, "virtio/1-stream/to-guest");
+    let disk = virtio.disk.as_ref().unwrap();
+    near(disk.operations_per_second.mean(), 20e3, 0.01);
+    near(disk.reads_per_second.mean(), 15e3, 0.01);
+    near(disk.writes_per_second.mean(), 5e3, 0.01);
+    near(disk.mb_per_second.mean(), 20e3 * 4096.0 / 1e6, 0.01);
+    near(disk.mib_per_second.mean(), 20e3 * 4096.0 / 1_048_576.0, 0.01);
+    near(disk.mb_written_per_second.mean(), 5e3 * 4096.0 / 1e6, 0.01);
+    near(disk.latency.percentile("p50").unwrap().us.mean(), 35.0, 1e-6);
+    near(disk.latency.percentile("p50").unwrap().added_us.mean(), 21.0, 1e-6);
+    assert!(disk.reads.mean_us.mean().is_some() && disk.writes.max_us.mean().is_some());
+    assert_eq!((disk.engines.as_slice(), disk.direct), (["io_uring"].as_slice(), Some(true)));
+    assert!(virtio.transactions.is_none() && virtio.tcp.is_none());
+    near(disk.device_percent_of_load.mean(), 110.0, 1e-6);
+    near(disk.device_in_flight.mean(), 0.98, 1e-6);
+}
+
+#[test]
+fn a_disk_that_is_busy_all_the_time_is_what_limits_unless_memory_answers() {
+    let busy = with_device(100);
+    let limits = &cell(&busy, "virtio/1-stream/to-guest").limits;
+    assert_eq!(limits.first().map(|limit| limit.rule.as_str()), Some("disk-busy"), "{limits:?}");
+    assert!(busy.findings.iter().all(|finding| finding.rule != "host-cache-in-path"));
+    let cached = with_device(30);
+    assert!(cell(&cached, "virtio/1-stream/to-guest").limits.is_empty());
+    let finding = cached.findings.iter().find(|f| f.rule == "host-cache-in-path").unwrap();
+    assert!(finding.evidence.contains("30.0 %"), "{finding:?}");
 }

@@ -45,7 +45,11 @@ impl<'a> Span<'a> {
         }
     }
 
-    fn of_place(trial: &'a TrialRecord, who: &str, place: Place) -> Result<Self, Absent> {
+    pub(crate) fn of_place(
+        trial: &'a TrialRecord,
+        who: &str,
+        place: Place,
+    ) -> Result<Self, Absent> {
         let party = trial.parties.iter().find(|party| party.place == place);
         Self::of(party.ok_or_else(|| format!("{who}: not in the record"))?)
     }

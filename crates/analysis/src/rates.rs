@@ -214,7 +214,7 @@ impl TrialReadings {
                 per_unit(&guest_cores.busy_percent_of_core),
             ],
             datagrams: DatagramReading::of(trial, workload, first),
-            disk: DiskReading::of(&flows),
+            disk: DiskReading::of(trial, &flows),
             search,
             search_max_rate: trial
                 .search

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use disk::{DiskCounters, DiskEngine, DiskOutcome};
+pub use disk::{BlockDeviceCounters, DiskCounters, DiskEngine, DiskOutcome};
 pub use frequencies::{CoreFrequencyNow, CoreThrottles};
 pub use layers::{
     AccessListCounters, ConntrackCounters, HardwareCounters, InterruptLine, Interrupts,

@@ -47,6 +47,21 @@ pub(super) const COLUMNS: &[Column] = &[
     column("disk_write_max_us", US, "the longest write of a trial", |c| {
         disk(c, |d| &d.writes.max_us)
     }),
+    column(
+        "disk_device_percent_of_load",
+        "%",
+        "bytes that the host's busiest block device moved, of those of the load",
+        |c| disk(c, |d| &d.device_percent_of_load),
+    ),
+    column(
+        "disk_device_busy_percent",
+        "%",
+        "the time in which that device had an operation under way",
+        |c| disk(c, |d| &d.device_busy_percent),
+    ),
+    column("disk_device_in_flight", "operations", "that it had under way, on average", |c| {
+        disk(c, |d| &d.device_in_flight)
+    }),
     column("disk_given_up", "operations", "that had not ended when the load was to", |c| {
         disk(c, |d| &d.given_up)
     }),

@@ -4,6 +4,7 @@
 mod congestion_by_loss;
 mod cores_full;
 mod cpu_stolen;
+mod disk_busy;
 mod end;
 mod firewall;
 mod firewall_rules;
@@ -81,6 +82,7 @@ const RULES: &[Rule] = &[
     interrupt_moderation::RULE,
     path_delay::RULE,
     sender_bound::RULE,
+    disk_busy::RULE,
     cpu_stolen::RULE,
     cores_full::RULE,
 ];

@@ -28,6 +28,14 @@ pub struct Disk {
     pub reads: OperationTimes,
     /// How long writes took.
     pub writes: OperationTimes,
+    /// Bytes that the block device of the host moved that moved most meanwhile, in percent of those of the
+    /// load, warm-up included: far less than 100 where memory answered in its place, more where others use
+    /// it or one operation becomes several.
+    pub device_percent_of_load: Metric,
+    /// The part of the time in which that device had an operation under way.
+    pub device_busy_percent: Metric,
+    /// Operations that it had under way, on average.
+    pub device_in_flight: Metric,
     /// Operations that had not ended when the load was to, in a trial.
     pub given_up: Metric,
     /// CPU time per operation.

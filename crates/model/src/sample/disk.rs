@@ -68,3 +68,20 @@ pub struct DiskOutcome {
     /// Operations that had not ended when the load was told to end, and were given up.
     pub given_up: u64,
 }
+
+/// What a block device or partition did since boot (Documentation/admin-guide/iostats.rst).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct BlockDeviceCounters {
+    /// Reads that ended.
+    pub reads: u64,
+    /// Writes that ended.
+    pub writes: u64,
+    /// Bytes that reads brought.
+    pub bytes_read: u64,
+    /// Bytes that writes took.
+    pub bytes_written: u64,
+    /// Milliseconds in which an operation was under way.
+    pub busy_ms: u64,
+    /// The sum of the milliseconds that every operation was under way for.
+    pub in_flight_ms: u64,
+}

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::InterfaceCounters;
+use super::{BlockDeviceCounters, InterfaceCounters};
 
 /// Read before the first sample, when nothing moves yet, and after the last one, when all has ended.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -42,6 +42,9 @@ pub struct LayerCounters {
     /// node's network namespace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub access_list: Option<AccessListCounters>,
+    /// Block devices and partitions that ever did anything, by name: `/proc/diskstats`. Of the whole machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disks: Option<BTreeMap<String, BlockDeviceCounters>>,
     /// Time that work stood still for want of something: `/proc/pressure`. Of the whole machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pressure: Option<BTreeMap<String, StallTimes>>,

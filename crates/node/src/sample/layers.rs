@@ -4,6 +4,7 @@
 mod access_list;
 mod conntrack;
 mod devices;
+mod disks;
 mod interrupts;
 mod open_vswitch;
 mod pressure;
@@ -60,6 +61,7 @@ impl Layers {
             conntrack: noting("layers.conntrack", conntrack::read(proc), absent),
             access_list: access_list::read(),
             pressure: noting("layers.pressure", pressure::read(proc), absent),
+            disks: noting("layers.disks", disks::read(proc), absent),
             quota: noting("layers.quota", quota::read(proc, Path::new("/sys/fs/cgroup")), absent),
             open_vswitch: self.open_vswitch.as_ref().and_then(|database| {
                 noting("layers.open_vswitch", open_vswitch::read(database), absent)

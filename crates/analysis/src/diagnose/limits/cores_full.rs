@@ -28,7 +28,11 @@ fn check(symptoms: &Symptoms<'_>) -> Option<Sign> {
         format!("busy time of {}, 100 % being one core", wording::count(cores.len(), "core")),
         busy,
     )];
-    let advice = "More cores, or work that costs less for each packet: larger segments (offloads, MTU), fewer hops, a cheaper NIC \
-                  model. Where both ends share a machine, each has only what the other leaves.";
+    let advice = if symptoms.is_of_disk() {
+        "More cores, or operations that cost less: larger ones (block_size), a paravirtual disk, fewer at a time."
+    } else {
+        "More cores, or work that costs less for each packet: larger segments (offloads, MTU), fewer hops, a cheaper NIC \
+                  model. Where both ends share a machine, each has only what the other leaves."
+    };
     Some(Sign { confidence: Confidence::Likely, evidence, advice: advice.into() })
 }

@@ -7,7 +7,7 @@ use crate::threads::Task;
 
 pub(super) const RULE: Rule = Rule {
     name: "main-loop-full",
-    title: "QEMU's main loop uses a whole core: every packet passes through this one thread",
+    title: "QEMU's main loop uses a whole core: every packet, or operation of a disk, passes through this one thread",
     check,
 };
 
@@ -17,6 +17,12 @@ fn check(symptoms: &Symptoms<'_>) -> Option<Sign> {
     let used = symptoms.qemu_percent(Task::MainLoop).filter(|used| *used >= FULL_PERCENT)?;
     let host = symptoms.host()?;
     let mut evidence = vec![host.share("CPU time of QEMU's main loop", used)];
+    if symptoms.is_of_disk() {
+        let advice = "Give the disk a thread of its own (guest.drive: io_thread = true; QEMU: -object iothread and iothread= at \
+                      the device; libvirt: <iothreads>, <driver iothread='1'/>): of virtio-blk, virtio-scsi; others have no way \
+                      around the main loop.";
+        return Some(Sign { confidence: Confidence::Certain, evidence, advice: advice.into() });
+    }
     let driver = symptoms.guest()?.interface().and_then(|facts| facts.driver.clone());
     let virtio = driver.as_deref() == Some("virtio_net");
     let guest = symptoms.guest();

@@ -34,7 +34,11 @@ fn check(symptoms: &Symptoms<'_>) -> Option<Sign> {
             advice: QUOTA_ADVICE.into(),
         });
     }
-    let advice = "The path could carry more: send with more threads and streams (threads, streams), larger messages \
-                  (message_size), segmentation offload, or zero copy (send = \"zerocopy\"), on cores of their own (sender_cpus).";
+    let advice = if symptoms.is_of_disk() {
+        "The disk could do more: load it by more workers (streams) on cores of their own (sender_cpus)."
+    } else {
+        "The path could carry more: send with more threads and streams (threads, streams), larger messages \
+                  (message_size), segmentation offload, or zero copy (send = \"zerocopy\"), on cores of their own (sender_cpus)."
+    };
     Some(Sign { confidence: Confidence::Likely, evidence, advice: advice.into() })
 }

@@ -3,9 +3,10 @@
 
 use vioperf_model::record::{Party, Place, TrialRecord};
 use vioperf_model::sample::TcpLimits;
-use vioperf_model::workload::Workload;
+use vioperf_model::workload::{Workload, WorkloadKind};
 
 use super::end::End;
+use crate::disk::DeviceReading;
 use crate::flow::{Flow, View};
 use crate::ledger::{self, Ledger, LossPlace};
 use crate::measure::Unit;
@@ -52,6 +53,16 @@ impl<'a> Symptoms<'a> {
             parties: trial.parties.iter().map(party).collect(),
             readings,
         }
+    }
+
+    /// Whether its load is one of a disk.
+    pub(super) fn is_of_disk(&self) -> bool {
+        self.workload.kind == WorkloadKind::Disk
+    }
+
+    /// The block device of the host that worked most for a disk's load.
+    pub(super) fn device(&self) -> Option<&DeviceReading> {
+        self.readings.disk.device.as_ref().ok().filter(|_| self.is_of_disk())
     }
 
     /// Sender and receiver.

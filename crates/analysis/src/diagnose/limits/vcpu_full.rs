@@ -42,7 +42,11 @@ fn of_guest(symptoms: &Symptoms<'_>, guest: &End<'_>) -> Option<Sign> {
     evidence.extend(states.into_iter().filter_map(share));
     evidence.extend(symptoms.exits_per_packet().filter(|_| guest.place() == Some(Place::Guest)));
     let full = cores.iter().filter(|(_, busy)| *busy >= FULL_PERCENT).count();
-    let advice = if full == cores.len() || full == 0 {
+    let advice = if symptoms.is_of_disk() {
+        "Each operation costs the guest so much: larger operations (block_size), a paravirtual disk (virtio-blk, virtio-scsi), \
+         or more virtual CPUs with as many workers (streams)."
+            .to_owned()
+    } else if full == cores.len() || full == 0 {
         format!(
             "The {} has {}. It cannot take or make packets faster: more virtual CPUs with as many queues \
              (queues=N, mq=on; <driver queues='N'/>), larger segments (offloads, MTU), or a NIC model that costs it less.",
