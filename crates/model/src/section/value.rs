@@ -23,7 +23,7 @@ pub fn in_words(value: &Value) -> String {
 fn level_name(key: &str, value: &Value, files: bool) -> String {
     match value {
         Value::Number(number) if number.as_u64() == Some(1) => {
-            format!("1-{}", key.strip_suffix('s').unwrap_or(key))
+            format!("1-{}", singular(key))
         }
         Value::Number(number) => format!("{number}-{key}"),
         Value::Object(table) if table.is_empty() => format!("{key}-default"),
@@ -37,6 +37,12 @@ fn level_name(key: &str, value: &Value, files: bool) -> String {
         }
         other => format!("{key}-{}", plain(&in_words(other))),
     }
+}
+
+/// What one of them is called.
+fn singular(key: &str) -> &str {
+    let stem = if key.ends_with("sses") { key.strip_suffix("es") } else { key.strip_suffix('s') };
+    stem.unwrap_or(key)
 }
 
 /// The text without what a cell's name cannot have.
@@ -54,4 +60,20 @@ pub(crate) fn level_names(key: &str, levels: &[Value]) -> Vec<String> {
     let short = names(true);
     let is_distinct = (0..short.len()).all(|i| !short[..i].contains(&short[i]));
     if is_distinct { short } else { names(false) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_is_no_plural() {
+        let names = |key: &str| level_names(key, &[1.into(), 2.into()]);
+        assert_eq!(names("vcpus"), ["1-vcpu", "2-vcpus"]);
+        assert_eq!(
+            names("destination_addresses"),
+            ["1-destination_address", "2-destination_addresses"]
+        );
+        assert_eq!(names("batch"), ["1-batch", "2-batch"]);
+    }
 }
