@@ -131,9 +131,11 @@ fn a_run_that_is_killed_leaves_no_file() {
     let world = World::new();
     scenario(&world, "", "", "disk = \"virtio-blk\"");
     let before = world.files_beside("here/run");
-    let mut run = world.start(&["run", "disks.toml", "--set=duration=20s", "--seed=3", "--out=run"]);
+    let mut run =
+        world.start(&["run", "disks.toml", "--set=duration=20s", "--seed=3", "--out=run"]);
     run.until_some("the disk's file, open", |run| {
-        let open = |pid: i32| fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+        let open =
+            |pid: i32| fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
         let links = run.processes().into_iter().flat_map(open);
         let mut paths = links.filter_map(|link| fs::read_link(link.path()).ok());
         paths.find(|path| path.starts_with(world.path("disks")))
@@ -147,7 +149,12 @@ fn a_run_that_is_killed_leaves_no_file() {
 #[test]
 fn a_device_is_overwritten_by_nobody_who_was_not_told() {
     let world = World::new();
-    scenario(&world, "", "", "disk = \"virtio-blk\"\nstorage.kind = [\"device\"]\nstorage.device = [\"/dev/null\"]");
+    scenario(
+        &world,
+        "",
+        "",
+        "disk = \"virtio-blk\"\nstorage.kind = [\"device\"]\nstorage.device = [\"/dev/null\"]",
+    );
     let run = |further: &[&str]| {
         let arguments = [&["run", "disks.toml", "--out=run"], further].concat();
         world.vioperf(&arguments)
