@@ -33,7 +33,8 @@ fn of_trial(cell: &Cell, analysed: &CellAnalysis, sequence: u32) -> Told {
     let bits = at(&analysed.receiver_bits_per_second);
     let of = |name: &str| read(name).and_then(at);
     let (operations, size, bytes) = match analysed.workload.kind {
-        WorkloadKind::Disk => (
+        // Of a mix no operation has the size of all.
+        WorkloadKind::Disk if analysed.workload.mix.is_empty() => (
             of("disk_operations_per_second"),
             cell.value_of("block_size").and_then(|size| size.parse::<ByteSize>().ok()),
             of("disk_mb_per_second").map(|megabytes| megabytes * 1e6),
