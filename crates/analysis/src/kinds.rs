@@ -272,7 +272,7 @@ fn with_device(percent: u64) -> RunAnalysis {
 #[test]
 fn a_disk_is_told_by_operations_bytes_and_response_times() {
     let analysis = with_device(100);
-    let virtio = cell(&analysis, "virtio/1-stream/to-guest");
+    let virtio = cell(&analysis, "virtio");
     let disk = virtio.disk.as_ref().unwrap();
     near(disk.operations_per_second.mean(), 20e3, 0.01);
     near(disk.reads_per_second.mean(), 15e3, 0.01);
@@ -292,11 +292,11 @@ fn a_disk_is_told_by_operations_bytes_and_response_times() {
 #[test]
 fn a_disk_that_is_busy_all_the_time_is_what_limits_unless_memory_answers() {
     let busy = with_device(100);
-    let limits = &cell(&busy, "virtio/1-stream/to-guest").limits;
+    let limits = &cell(&busy, "virtio").limits;
     assert_eq!(limits.first().map(|limit| limit.rule.as_str()), Some("disk-busy"), "{limits:?}");
     assert!(busy.findings.iter().all(|finding| finding.rule != "host-cache-in-path"));
     let cached = with_device(30);
-    assert!(cell(&cached, "virtio/1-stream/to-guest").limits.is_empty());
+    assert!(cell(&cached, "virtio").limits.is_empty());
     let finding = cached.findings.iter().find(|f| f.rule == "host-cache-in-path").unwrap();
     assert!(finding.evidence.contains("30.0 %"), "{finding:?}");
 }
