@@ -271,7 +271,7 @@ fn with_device(percent: u64) -> RunAnalysis {
 
 #[test]
 fn a_disk_is_told_by_operations_bytes_and_response_times() {
-    let analysis = with_device(100);
+    let analysis = with_device(110);
     let virtio = cell(&analysis, "virtio");
     let disk = virtio.disk.as_ref().unwrap();
     near(disk.operations_per_second.mean(), 20e3, 0.01);
