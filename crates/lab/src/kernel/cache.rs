@@ -20,6 +20,7 @@ use tempfile::TempDir;
 
 use super::error::KernelError;
 use super::image::{Boot, ImageError, MAX_IMAGE, boot_image};
+use super::package::KEPT;
 use super::{BootFile, GuestKernel, Source, version};
 
 const WORK: &str = ".work-";
@@ -36,6 +37,9 @@ pub struct Description {
     pub release: String,
     /// The packages, each as `name=version`.
     pub packages: Vec<String>,
+    /// The parts of the module tree that were kept of them: an older vioperf keeps fewer.
+    #[serde(default)]
+    pub kept: Vec<String>,
     /// How it boots.
     pub boot: Boot,
 }
@@ -147,7 +151,8 @@ impl Change {
     ) -> Result<Cached, KernelError> {
         let image = dir.join(IMAGE);
         let boot = extract(&image, &dir.join(PVH_IMAGE))?;
-        let description = Description { release: release.to_owned(), packages, boot };
+        let kept = KEPT.iter().copied().map(str::to_owned).collect();
+        let description = Description { release: release.to_owned(), packages, kept, boot };
         let path = dir.join(DESCRIPTION);
         serde_json::to_vec_pretty(&description)
             .map_err(io::Error::from)

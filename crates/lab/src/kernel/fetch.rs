@@ -8,11 +8,9 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use vioperf_model::disk::DiskModel;
-
 use super::cache::{self, Change, MODULES};
 use super::error::KernelError;
-use super::{GuestKernel, lacks_to_forward, package};
+use super::{GuestKernel, package};
 
 /// The packages that mean "the newest kernel", in the order of trying: Debian's, Ubuntu's. Not the
 /// cloud and virtual flavours, which lack the drivers of emulated cards.
@@ -44,18 +42,9 @@ pub fn fetch(cache_dir: &Path, progress: &mut dyn FnMut(&str)) -> Result<GuestKe
         packages.iter().map(|package| format!("{}={}", package.name, package.version)).collect();
     let change = Change::begin(cache_dir, progress)?;
     let there = cache::list(cache_dir)?;
-    // An older vioperf kept fewer modules of the same packages.
-    let is_whole = |kernel: &GuestKernel| {
-        let drivers: Vec<&str> =
-            DiskModel::all().flat_map(|disk| disk.row().modules).copied().collect();
-        let lacking = kernel.module_tree().and_then(|tree| {
-            let has_drivers = tree.missing(&drivers).is_empty();
-            Ok(!has_drivers || !lacks_to_forward(&tree)?.is_empty())
-        });
-        lacking.is_ok_and(|lacking| !lacking)
+    let is_it = |cached: &cache::Cached| {
+        cached.description.packages == names && cached.description.kept == package::KEPT
     };
-    let is_it =
-        |cached: &cache::Cached| cached.description.packages == names && is_whole(&cached.kernel);
     if let Some(found) = there.into_iter().find(is_it) {
         progress(&format!("kernel {} is in the cache already", found.kernel.release));
         return Ok(found.kernel);

@@ -15,7 +15,7 @@ const MAX_UNPACKED: u64 = 4 << 30;
 
 /// Parts of the module tree that guests of a network and disk testbed can need, with what these
 /// depend on, wherever that lies.
-const KEPT: &[&str] = &[
+pub(super) const KEPT: &[&str] = &[
     "crypto/crc32c_generic",
     "drivers/block/virtio_blk",
     "drivers/block/null_blk",
