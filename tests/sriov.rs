@@ -119,5 +119,5 @@ fn a_function_that_is_handed_to_a_guest_goes_back_when_the_run_is_killed() {
     };
     assert!(line("taken: 4 functions").ends_with("/vfio-pci"), "{}", said.answer);
     assert!(line("killed: 4 functions").ends_with("/vfio-pci"), "{}", said.answer);
-    assert_eq!(line("next: "), "next: 0 functions, driver ");
+    assert_eq!(line("next: "), "next: 0 functions, driver ", "{}", said.console);
 }

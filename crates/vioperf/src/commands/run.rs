@@ -60,6 +60,8 @@ struct Prepared {
 
 /// Measures a scenario and reports.
 pub fn execute(args: &RunArgs, output: &Output) -> Result<ExitCode, Failure> {
+    // Also where nothing comes of this run.
+    sandboxed::put_back_what_is_left(output);
     if let Some(whole) = &args.part_of {
         return parts::measure_one(whole, args, output);
     }
@@ -104,14 +106,12 @@ fn begin(
     if let Some(server) = found.scenario.testbed.server.clone() {
         return between_machines(found, &server, &directory, args, output);
     }
-    sandboxed::put_back_what_is_left(output);
     let prepared = prepare_new(found, command_line, directory, args, output)?;
     measure(&prepared, args, output)
 }
 
 /// Goes on with a run.
 fn go_on(directory: &Path, args: &RunArgs, output: &Output) -> Result<ExitCode, Failure> {
-    sandboxed::put_back_what_is_left(output);
     match prepare_resumed(directory, args, output)? {
         Left::Nothing(how) => conclude(directory, &how, args, output),
         Left::Some(prepared) => measure(&prepared, args, output),
