@@ -19,7 +19,7 @@ use crate::prepare::{self, spoken};
 use crate::progress::now;
 use crate::report::{self, parts::Whole};
 use crate::scenarios::Found;
-use crate::{preflight, sandboxed, store};
+use crate::{preflight, store};
 
 /// Measures every part of a scenario that can be had here.
 pub fn begin(
@@ -28,7 +28,6 @@ pub fn begin(
     args: &RunArgs,
     output: &Output,
 ) -> Result<ExitCode, Failure> {
-    sandboxed::put_back_what_is_left(output);
     store::check_vacant(directory).map_err(|error| Failure::Usage(error.into()))?;
     let parts = planned(&found, args)?;
     if parts.iter().all(|part| part.lacks.is_some()) {
