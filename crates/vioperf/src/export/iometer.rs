@@ -12,83 +12,75 @@ use vioperf_analysis::trial_table::{Row, Value};
 
 use super::Table;
 
-/// Those who read such files know columns by their place and by these names.
-const HEADINGS: &str = "'Target Type,Target Name,Access Specification Name,# Managers,# Workers,# Disks,IOps,Read IOps,\
-Write IOps,MBps (Binary),Read MBps (Binary),Write MBps (Binary),MBps (Decimal),Read MBps (Decimal),\
-Write MBps (Decimal),Transactions per Second,Connections per Second,Average Response Time,Average Read Response Time,\
-Average Write Response Time,Average Transaction Time,Average Connection Time,Maximum Response Time,\
-Maximum Read Response Time,Maximum Write Response Time,Maximum Transaction Time,Maximum Connection Time,Errors,\
-Read Errors,Write Errors,Bytes Read,Bytes Written,Read I/Os,Write I/Os,Connections,Transactions per Connection,\
-Total Raw Read Response Time,Total Raw Write Response Time,Total Raw Transaction Time,Total Raw Connection Time,\
-Maximum Raw Read Response Time,Maximum Raw Write Response Time,Maximum Raw Transaction Time,\
-Maximum Raw Connection Time,Total Raw Run Time,Starting Sector,Maximum Size,Queue Depth,% CPU Utilization,% User Time,\
-% Privileged Time,% DPC Time,% Interrupt Time,Processor Speed,Interrupts per Second,CPU Effectiveness,\
-Packets/Second,Packet Errors,Segments Retransmitted/Second";
+/// Whose results a line has, before the columns with values. Those who read such files know columns by their place and by
+/// these names.
+const LINE: &str = "'Target Type,Target Name,Access Specification Name";
 
-/// What the columns are, from `# Managers` on; an empty name is a column that nothing is known for.
-const VALUES: &[fn(&Trial<'_>) -> Option<f64>] = {
-    const NOTHING: fn(&Trial<'_>) -> Option<f64> = |_| None;
-    const ONE: fn(&Trial<'_>) -> Option<f64> = |_| Some(1.0);
-    &[
-        ONE,
-        |t| t.number("streams"),
-        ONE,
-        |t| t.number("disk_operations_per_second"),
-        |t| t.number("disk_reads_per_second"),
-        |t| t.number("disk_writes_per_second"),
-        |t| t.number("disk_mib_per_second"),
-        |t| Some(t.number("disk_mb_read_per_second")? / MB_PER_MIB),
-        |t| Some(t.number("disk_mb_written_per_second")? / MB_PER_MIB),
-        |t| t.number("disk_mb_per_second"),
-        |t| t.number("disk_mb_read_per_second"),
-        |t| t.number("disk_mb_written_per_second"),
-        NOTHING,
-        NOTHING,
-        |t| t.milliseconds("latency_mean_us"),
-        |t| t.milliseconds("disk_read_mean_us"),
-        |t| t.milliseconds("disk_write_mean_us"),
-        NOTHING,
-        NOTHING,
-        |t| t.milliseconds("latency_max_us"),
-        |t| t.milliseconds("disk_read_max_us"),
-        |t| t.milliseconds("disk_write_max_us"),
-        NOTHING,
-        NOTHING,
-        // A trial with an error of the disk is void.
-        |_| Some(0.0),
-        |_| Some(0.0),
-        |_| Some(0.0),
-        |t| Some((t.in_the_window("disk_mb_read_per_second")? * 1e6).round()),
-        |t| Some((t.in_the_window("disk_mb_written_per_second")? * 1e6).round()),
-        |t| Some(t.in_the_window("disk_reads_per_second")?.round()),
-        |t| Some(t.in_the_window("disk_writes_per_second")?.round()),
-        NOTHING,
-        NOTHING,
-        NOTHING,
-        NOTHING,
-        NOTHING,
-        NOTHING,
-        NOTHING,
-        NOTHING,
-        NOTHING,
-        NOTHING,
-        NOTHING,
-        |_| Some(0.0),
-        |t| Some(t.number("file_bytes")? / SECTOR_BYTES),
-        |t| t.number("queue_depth"),
-        |t| t.busy_percent(),
-        NOTHING,
-        NOTHING,
-        NOTHING,
-        NOTHING,
-        NOTHING,
-        NOTHING,
-        |t| Some(t.number("disk_operations_per_second")? / t.busy_percent()?),
-        NOTHING,
-        NOTHING,
-        NOTHING,
-    ]
-};
+type Reader = fn(&Trial<'_>) -> Option<f64>;
+
+/// What vioperf knows nothing of.
+const NOTHING: Reader = |_| None;
+
+/// The columns with values, each with where its value is from.
+const COLUMNS: &[(&str, Reader)] = &[
+    ("# Managers", |_| Some(1.0)),
+    ("# Workers", |t| t.number("streams")),
+    ("# Disks", |_| Some(1.0)),
+    ("IOps", |t| t.number("disk_operations_per_second")),
+    ("Read IOps", |t| t.number("disk_reads_per_second")),
+    ("Write IOps", |t| t.number("disk_writes_per_second")),
+    ("MBps (Binary)", |t| t.number("disk_mib_per_second")),
+    ("Read MBps (Binary)", |t| Some(t.number("disk_mb_read_per_second")? / MB_PER_MIB)),
+    ("Write MBps (Binary)", |t| Some(t.number("disk_mb_written_per_second")? / MB_PER_MIB)),
+    ("MBps (Decimal)", |t| t.number("disk_mb_per_second")),
+    ("Read MBps (Decimal)", |t| t.number("disk_mb_read_per_second")),
+    ("Write MBps (Decimal)", |t| t.number("disk_mb_written_per_second")),
+    ("Transactions per Second", NOTHING),
+    ("Connections per Second", NOTHING),
+    ("Average Response Time", |t| t.milliseconds("latency_mean_us")),
+    ("Average Read Response Time", |t| t.milliseconds("disk_read_mean_us")),
+    ("Average Write Response Time", |t| t.milliseconds("disk_write_mean_us")),
+    ("Average Transaction Time", NOTHING),
+    ("Average Connection Time", NOTHING),
+    ("Maximum Response Time", |t| t.milliseconds("latency_max_us")),
+    ("Maximum Read Response Time", |t| t.milliseconds("disk_read_max_us")),
+    ("Maximum Write Response Time", |t| t.milliseconds("disk_write_max_us")),
+    ("Maximum Transaction Time", NOTHING),
+    ("Maximum Connection Time", NOTHING),
+    // A trial with an error of the disk is void.
+    ("Errors", |_| Some(0.0)),
+    ("Read Errors", |_| Some(0.0)),
+    ("Write Errors", |_| Some(0.0)),
+    ("Bytes Read", |t| Some((t.in_the_window("disk_mb_read_per_second")? * 1e6).round())),
+    ("Bytes Written", |t| Some((t.in_the_window("disk_mb_written_per_second")? * 1e6).round())),
+    ("Read I/Os", |t| Some(t.in_the_window("disk_reads_per_second")?.round())),
+    ("Write I/Os", |t| Some(t.in_the_window("disk_writes_per_second")?.round())),
+    ("Connections", NOTHING),
+    ("Transactions per Connection", NOTHING),
+    ("Total Raw Read Response Time", NOTHING),
+    ("Total Raw Write Response Time", NOTHING),
+    ("Total Raw Transaction Time", NOTHING),
+    ("Total Raw Connection Time", NOTHING),
+    ("Maximum Raw Read Response Time", NOTHING),
+    ("Maximum Raw Write Response Time", NOTHING),
+    ("Maximum Raw Transaction Time", NOTHING),
+    ("Maximum Raw Connection Time", NOTHING),
+    ("Total Raw Run Time", NOTHING),
+    ("Starting Sector", |_| Some(0.0)),
+    ("Maximum Size", |t| Some(t.number("file_bytes")? / SECTOR_BYTES)),
+    ("Queue Depth", |t| t.number("queue_depth")),
+    ("% CPU Utilization", |t| t.busy_percent()),
+    ("% User Time", NOTHING),
+    ("% Privileged Time", NOTHING),
+    ("% DPC Time", NOTHING),
+    ("% Interrupt Time", NOTHING),
+    ("Processor Speed", NOTHING),
+    ("Interrupts per Second", NOTHING),
+    ("CPU Effectiveness", |t| Some(t.number("disk_operations_per_second")? / t.busy_percent()?)),
+    ("Packets/Second", NOTHING),
+    ("Packet Errors", NOTHING),
+    ("Segments Retransmitted/Second", NOTHING),
+];
 
 const MB_PER_MIB: f64 = 1.048_576;
 const SECTOR_BYTES: f64 = 512.0;
@@ -154,10 +146,10 @@ impl Trial<'_> {
 
     /// `ALL`, `MANAGER` and `DISK` say the same, as one machine loads one disk.
     fn results(&self) -> String {
-        let field = |read: &fn(&Trial<'_>) -> Option<f64>| {
+        let field = |(_, read): &(&str, Reader)| {
             read(self).filter(|value| value.is_finite()).map_or_else(String::new, number)
         };
-        let values = VALUES.iter().map(field).collect::<Vec<_>>().join(",");
+        let values = COLUMNS.iter().map(field).collect::<Vec<_>>().join(",");
         let specification = plain(self.text("cell"));
         let machine =
             if self.value("is_baseline") == Some(&Value::Flag(true)) { "host" } else { "guest" };
@@ -176,6 +168,8 @@ pub fn write(table: &Table, out: &mut impl Write) -> io::Result<()> {
     let trials = table.rows.iter().map(|row| Trial { row, places: &places });
     let is_result =
         |t: &Trial<'_>| t.text("outcome") == "completed" && t.text("workload") == "disk";
+    let names: Vec<&str> = COLUMNS.iter().map(|(name, _)| *name).collect();
+    let headings = format!("{LINE},{}", names.join(","));
     for trial in trials.filter(is_result) {
         let began = time_stamp(trial.text("started_at"));
         writeln!(out, "'Test Type,Test Description\n0,{}", plain(trial.text("scenario")))?;
@@ -184,7 +178,7 @@ pub fn write(table: &Table, out: &mut impl Write) -> io::Result<()> {
         writeln!(out, "{},NONE", plain(trial.text("cell")))?;
         writeln!(out, "'size,% of size,% reads,% random,delay,burst,align,reply")?;
         writeln!(out, "{}\n'End access specifications", trial.access_line())?;
-        writeln!(out, "'Results\n{HEADINGS}\n{}'Time Stamp\n{began}", trial.results())?;
+        writeln!(out, "'Results\n{headings}\n{}'Time Stamp\n{began}", trial.results())?;
     }
     Ok(())
 }
