@@ -7,7 +7,7 @@
 mod reading;
 mod scenario;
 
-pub use scenario::Told;
+pub use scenario::{Told, plain_name};
 
 /// The longest file that is read: one of a hundred specifications of a hundred lines has a tenth of it.
 pub const MAX_FILE_BYTES: usize = 4 << 20;
@@ -102,11 +102,8 @@ pub enum IcfError {
     )]
     NoSpecification,
     /// It is longer than such files are.
-    #[error("it has {bytes} bytes, more than {MAX_FILE_BYTES}: no file of IOmeter's is that long")]
-    TooLong {
-        /// How long it is.
-        bytes: usize,
-    },
+    #[error("it has more than {MAX_FILE_BYTES} bytes: no file of IOmeter's is that long")]
+    TooLong,
 }
 
 #[cfg(test)]

@@ -35,7 +35,7 @@ impl Icf {
     /// [`IcfError`], with the line that says what cannot be.
     pub fn parse(text: &str) -> Result<Self, IcfError> {
         if text.len() > MAX_FILE_BYTES {
-            return Err(IcfError::TooLong { bytes: text.len() });
+            return Err(IcfError::TooLong);
         }
         let mut reader = Reader {
             icf: Self::default(),

@@ -173,14 +173,11 @@ fn walk(depths: QueueDepths) -> Vec<u16> {
         .collect()
 }
 
-/// Names of parts: of letters, digits and dashes, each of its own.
+/// Names of parts, each of its own.
 fn part_names(specifications: &[&AccessSpecification]) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for specification in specifications {
-        let words = specification.name.to_ascii_lowercase();
-        let words =
-            words.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
-        let mut name: String = words.collect::<Vec<_>>().join("-").chars().take(32).collect();
+        let mut name: String = plain_name(&specification.name).chars().take(32).collect();
         if name.is_empty() || names.contains(&name) {
             // Its number, as names of parts are their directories'.
             let _ = write!(name, "{}{}", if name.is_empty() { "" } else { "-" }, names.len() + 1);
@@ -188,6 +185,14 @@ fn part_names(specifications: &[&AccessSpecification]) -> Vec<String> {
         names.push(name);
     }
     names
+}
+
+/// What a scenario or a part can be called after any text: letters, digits and dashes; nothing where it has none.
+#[must_use]
+pub fn plain_name(text: &str) -> String {
+    let text = text.to_ascii_lowercase();
+    let words = text.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+    words.collect::<Vec<_>>().join("-")
 }
 
 fn quoted(text: &str) -> String {

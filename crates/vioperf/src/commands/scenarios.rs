@@ -1,14 +1,15 @@
 //! `vioperf scenarios`.
 
 use std::fmt::Write as _;
-use std::fs;
+use std::fs::File;
+use std::io::Read as _;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use vioperf_analysis::wording::count;
-use vioperf_model::icf::{Icf, MAX_FILE_BYTES, Told};
+use vioperf_model::icf::{Icf, MAX_FILE_BYTES, Told, plain_name};
 use vioperf_model::plan::{Costs, Plan};
 use vioperf_model::scenario::Scenario;
 
@@ -58,21 +59,17 @@ pub fn execute(args: &ScenariosArgs, output: &Output) -> Result<ExitCode, Failur
 
 fn from_icf(file: &Path, disks: &[String], output: &Output) -> Result<ExitCode, Failure> {
     let shown = file.display();
-    let length = fs::metadata(file).map_or(0, |metadata| metadata.len());
-    if length > MAX_FILE_BYTES as u64 {
-        return Err(Failure::Usage(anyhow!(
-            "{shown} has {length} bytes: no test configuration file of IOmeter's is that long"
-        )));
-    }
-    let bytes = fs::read(file).with_context(|| format!("cannot read {shown}; check its path"))?;
+    let mut bytes = Vec::new();
+    // A byte more than such a file has, so that a longer one is told from it.
+    File::open(file)
+        .and_then(|file| file.take(MAX_FILE_BYTES as u64 + 1).read_to_end(&mut bytes))
+        .with_context(|| format!("cannot read {shown}; check its path"))?;
     // Names in it are in the code page of the machine that it was saved on.
     let icf = Icf::parse(&String::from_utf8_lossy(&bytes))
         .map_err(|error| Failure::Usage(anyhow!("{shown}: {error}")))?;
-    let stem = file.file_stem().map(|stem| stem.to_string_lossy().to_ascii_lowercase());
-    let stem = stem.unwrap_or_default();
-    let words = stem.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
-    let name = words.collect::<Vec<_>>().join("-");
-    let name = if name.is_empty() { "iometer" } else { &name };
+    let stem = file.file_stem().map(|stem| plain_name(&stem.to_string_lossy()));
+    let stem = stem.filter(|stem| !stem.is_empty());
+    let name = stem.as_deref().unwrap_or("iometer");
     let disks: Vec<&str> = disks.iter().map(String::as_str).collect();
     let Told { toml, left_out } = icf.scenario(name, &disks);
     left_out.into_iter().for_each(|what| output.warning(what));
