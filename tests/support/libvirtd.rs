@@ -45,6 +45,9 @@ const MODULES: &[&str] = &[
     "drivers/net/net_failover",
     "drivers/net/virtio_net",
     "drivers/net/ethernet/intel/e1000/e1000",
+    "drivers/net/mii",
+    "drivers/net/ethernet/amd/pcnet32",
+    "drivers/net/ethernet/realtek/8139cp",
     "drivers/char/virtio_console",
 ];
 

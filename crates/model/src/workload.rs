@@ -324,6 +324,12 @@ impl Workload {
         }
     }
 
+    /// How many addresses each end has in a lab: as many as the load wants at either.
+    pub fn addresses_per_end(&self) -> u16 {
+        let wanted = [self.source_addresses, self.destination_addresses];
+        wanted.into_iter().flatten().max().unwrap_or(1).max(1)
+    }
+
     /// UDP payload of a datagram: 1470 bytes for `udp-stream`, else 18, unless asked for otherwise.
     pub fn payload_bytes(&self) -> u64 {
         let default = if self.kind == WorkloadKind::UdpStream { 1470 } else { 18 };

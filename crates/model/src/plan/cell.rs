@@ -102,9 +102,12 @@ impl Cell {
             && self.variant_name() == other.variant_name()
     }
 
-    /// Whether one lab can serve both, but for their guests.
+    /// Whether one lab can serve both, but for their guests: its ends have their addresses from its beginning.
     pub fn shares_lab_with(&self, other: &Self) -> bool {
-        let lab = |cell: &Self| Testbed { neighbour: Neighbour::None, ..cell.testbed.clone() };
+        let lab = |cell: &Self| {
+            let testbed = Testbed { neighbour: Neighbour::None, ..cell.testbed.clone() };
+            (testbed, cell.workload.addresses_per_end())
+        };
         lab(self) == lab(other)
     }
 
@@ -276,6 +279,21 @@ mod tests {
         assert_eq!((has(true, "nic"), has(true, "vcpus")), (None, None));
         assert_eq!(has(true, "streams").as_deref(), Some("4"));
     }
+
+    #[test]
+    fn ends_with_other_numbers_of_addresses_are_of_other_labs() {
+        let text = "name = \"a\"\nquestion = \"?\"\n[workload]\nkind = \"packet-rate\"\nstreams = 4\n[factors]\ndestination_addresses \
+                    = [1, 4]\nthreads = [1, 2]\n";
+        let plan = Plan::new(&scenario_file::parse("a", text, &[]).unwrap(), 1);
+        assert_eq!(plan.cells.len(), 4);
+        for (one, other) in
+            plan.cells.iter().flat_map(|one| plan.cells.iter().map(move |o| (one, o)))
+        {
+            let of = |cell: &super::Cell| cell.workload.destination_addresses.unwrap_or(1);
+            assert_eq!(one.shares_lab_with(other), of(one) == of(other));
+        }
+    }
+
     #[test]
     fn cells_that_differ_in_a_key_alone_are_the_same_without_it() {
         let text = "name = \"a\"\nquestion = \"?\"\n[workload]\nkind = \"tcp-stream\"\n[factors]\nnic = [\"e1000\", \

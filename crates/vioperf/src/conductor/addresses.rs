@@ -71,8 +71,7 @@ const GUESTS_APART: u16 = 1_000;
 
 /// What an end has beside its main address: as many as the load wants at either end.
 pub fn further(ip: IpVersion, owner: Owner, workload: &Workload) -> Vec<IpAddr> {
-    let wanted = [workload.source_addresses, workload.destination_addresses];
-    let wanted = wanted.into_iter().flatten().max().unwrap_or(1);
+    let wanted = workload.addresses_per_end();
     let first = 1 + match owner {
         Owner::Guest(number) => number % GUESTS_APART * MOST_FURTHER,
         Owner::Peer => GUESTS_APART * MOST_FURTHER,
