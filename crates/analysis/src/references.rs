@@ -10,14 +10,16 @@ use vioperf_model::plan::Cell;
 use vioperf_model::reference::{Figure, FigureKind, Reference};
 
 use crate::columns;
-use crate::result::{Metric, RunAnalysis, Summary};
+use crate::result::{RunAnalysis, Summary};
 use crate::sanity::{self, ReferenceDefect};
+use crate::statistics::summarise_ratios;
 use matching::Own;
+use ratio::percents_of;
 
 pub use of_run::{hardware, of_run, versions};
 pub use result::{
     Agreement, BesideReference, FigureBeside, RankedCell, RankedFigure, RankingBeside, Reason,
-    Reversed,
+    Reversed, Untold,
 };
 
 /// The run beside a reference.
@@ -82,13 +84,14 @@ fn of_figure(
     let Some(published_percent) = reference.percent_of(figure) else {
         return Err("nothing is published to divide it by: ranked alone");
     };
+    let published_percents = repetitions(reference, figure);
     let column = columns::named(name).ok_or("this vioperf does not know its metric")?;
     let mut found = Vec::new();
     for own in matching {
         let Some(divisor) = divisor(reference, figure, own, cells) else { continue };
-        let percent =
-            column.read(own.analysed).zip(column.read(divisor.analysed)).and_then(percent_of);
-        let Some(own_percent) = percent else { continue };
+        let both = column.read(own.analysed).zip(column.read(divisor.analysed));
+        let own_percents = both.map_or_else(Vec::new, |(mine, other)| percents_of(mine, other));
+        let Some(own_percent) = summarise_ratios(&own_percents) else { continue };
         found.push(FigureBeside {
             figure: figure.id.clone(),
             cell: own.cell.id.clone(),
@@ -99,8 +102,10 @@ fn of_figure(
                 false => divisor.cell.id.0.clone(),
             },
             published_percent,
+            published_percents: published_percents.clone(),
             own_percent,
-            agreement: agreement(reference, figure, &own_percent),
+            own_percents,
+            agreement: agreement(&published_percents, &own_percent),
             otherwise: matching::otherwise(figure, own.cell),
             doubts: doubts(figure, defects),
         });
@@ -110,10 +115,6 @@ fn of_figure(
     } else {
         Ok(found)
     }
-}
-
-fn percent_of((mine, other): (&Metric, &Metric)) -> Option<Summary> {
-    ratio::percent_of(mine, other)
 }
 
 /// The cell that is to this one what the figure's divisor is to the figure: its baseline, or the one that differs in
@@ -145,17 +146,22 @@ fn divisor<'a>(
         .find(|other| matching::matches(there, *other) && rest(other.cell) == wanted)
 }
 
+/// The published repetitions, in percent of the mean of what the figure is divided by.
+fn repetitions(reference: &Reference, figure: &Figure) -> Vec<f64> {
+    if figure.is_percent_of_baseline {
+        return figure.numbers();
+    }
+    let Some(divisor) = reference.divisor_of(figure) else { return Vec::new() };
+    figure.base_numbers().into_iter().map(|value| 100.0 * value / divisor).collect()
+}
+
 /// Whether any of the published repetitions is within the own interval.
-fn agreement(reference: &Reference, figure: &Figure, own: &Summary) -> Agreement {
-    let Some(interval) = own.interval_95 else { return Agreement::NotTold };
-    let (numbers, divisor) = match figure.is_percent_of_baseline {
-        true => (figure.numbers(), Some(100.0)),
-        false => (figure.base_numbers(), reference.divisor_of(figure)),
+fn agreement(published: &[f64], own: &Summary) -> Agreement {
+    let Some(interval) = own.interval_95.filter(|_| !published.is_empty()) else {
+        return Agreement::NotTold;
     };
-    let Some(divisor) = divisor else { return Agreement::NotTold };
-    let percents = numbers.into_iter().map(|value| 100.0 * value / divisor);
-    let low = percents.clone().fold(f64::INFINITY, f64::min);
-    let high = percents.fold(f64::NEG_INFINITY, f64::max);
+    let low = published.iter().copied().fold(f64::INFINITY, f64::min);
+    let high = published.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     if low <= interval.high && high >= interval.low {
         Agreement::Agrees
     } else {

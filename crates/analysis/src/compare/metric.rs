@@ -101,6 +101,11 @@ pub fn better_of_column(name: &str) -> Option<Better> {
     METRICS.iter().find(|metric| metric.column == name).map(|metric| metric.better)
 }
 
+/// What a metric of [`columns`] is called in a head or a sentence; absent of metrics that runs are not compared by.
+pub fn title_of_column(name: &str) -> Option<&'static str> {
+    METRICS.iter().find(|metric| metric.column == name).map(|metric| metric.title)
+}
+
 /// The default of the smallest ratio that matters.
 pub const SMALLEST_RATIO: f64 = 0.03;
 

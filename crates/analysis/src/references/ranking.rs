@@ -8,7 +8,7 @@ use vioperf_model::reference::{Figure, FigureKind, Reference, in_base_units};
 
 use super::matching::{Own, matches, words};
 use super::ratio::{percent_of, side};
-use super::result::{Agreement, RankedCell, RankedFigure, RankingBeside, Reason, Reversed};
+use super::result::{Agreement, RankedCell, RankedFigure, RankingBeside, Reason, Reversed, Untold};
 use crate::columns;
 use crate::compare::metric::better_of_column;
 use crate::measure::Better;
@@ -111,7 +111,7 @@ fn ranking(analysis: &RunAnalysis, factor: &str, entries: &[Entry<'_>]) -> Optio
     if entries.iter().all(|entry| entry.figure.id == first.figure.id) {
         return None;
     }
-    let better = better_of_column(&metric).unwrap_or(Better::Higher);
+    let better = better_of(&metric);
     let mut published: Vec<&Figure> = Vec::new();
     for entry in entries {
         if !published.iter().any(|figure| figure.id == entry.figure.id) {
@@ -126,7 +126,7 @@ fn ranking(analysis: &RunAnalysis, factor: &str, entries: &[Entry<'_>]) -> Optio
         }
     }
     own.sort_by(|a, b| best_first(better, a.metric.mean(), b.metric.mean()));
-    let mut reversed = Vec::new();
+    let (mut reversed, mut untold) = (Vec::new(), Vec::new());
     let (mut told, mut not_told) = (0u32, 0u32);
     for (at, a) in entries.iter().enumerate() {
         for b in entries.iter().skip(at + 1) {
@@ -138,7 +138,13 @@ fn ranking(analysis: &RunAnalysis, factor: &str, entries: &[Entry<'_>]) -> Optio
                 (Some(there), Some(here)) if there == here => told += 1,
                 (Some(Ordering::Less), Some(_)) => reversed.extend(pair(analysis, a, b)),
                 (Some(_), Some(_)) => reversed.extend(pair(analysis, b, a)),
-                _ => not_told += 1,
+                (None, _) => not_told += 1,
+                (Some(there), None) => {
+                    not_told += 1;
+                    let is_first = there == Ordering::Less;
+                    let (better, other) = if is_first { (a, b) } else { (b, a) };
+                    untold.push(undecided(analysis, better, other));
+                }
             }
         }
     }
@@ -155,8 +161,15 @@ fn ranking(analysis: &RunAnalysis, factor: &str, entries: &[Entry<'_>]) -> Optio
         own: ranked_cells(factor, &own),
         agreement,
         not_told,
+        untold,
         reversed,
     })
+}
+
+/// Which value is the good one: of times that runs are not compared by (what a path adds to a response) the lower.
+fn better_of(metric: &str) -> Better {
+    let is_time = || columns::named(metric).is_some_and(|column| column.unit == "µs");
+    better_of_column(metric).unwrap_or(if is_time() { Better::Lower } else { Better::Higher })
 }
 
 fn ranked_figures(factor: &str, better: Better, figures: &[&Figure]) -> Vec<RankedFigure> {
@@ -234,24 +247,43 @@ fn pair(analysis: &RunAnalysis, there: &Entry<'_>, here: &Entry<'_>) -> Option<R
     })
 }
 
-/// What limits the one that is slower than it should be; doubts about either; and that guests were
-/// emulated, which holds for all.
-fn reasons(analysis: &RunAnalysis, slow: &Entry<'_>, fast: &Entry<'_>) -> Vec<Reason> {
-    const OF_ALL: [&str; 1] = ["software-emulation"];
-    let id = &slow.own.cell.id;
-    let mut found: Vec<Reason> = slow
-        .own
-        .analysed
-        .limits
-        .iter()
-        .map(|limit| Reason {
-            rule: limit.rule.clone(),
-            cell: Some(id.clone()),
-            title: format!("{} ({})", limit.title, limit.confidence),
-        })
+/// Two that are in an order there, and in none here.
+fn undecided(analysis: &RunAnalysis, better: &Entry<'_>, other: &Entry<'_>) -> Untold {
+    let mut why: Vec<Reason> = limits(other)
+        .into_iter()
+        .filter(|limit| better.own.analysed.limits.iter().any(|own| own.rule == limit.rule))
+        .map(|limit| Reason { cell: None, ..limit })
         .collect();
+    why.extend(doubts(analysis, better, other));
+    Untold {
+        better_there: better.own.cell.id.clone(),
+        other: other.own.cell.id.clone(),
+        own_percent: percent_of(better.metric, other.metric),
+        why,
+    }
+}
+
+/// What limits the one that is slower than it should be, and doubts about either.
+fn reasons(analysis: &RunAnalysis, slow: &Entry<'_>, fast: &Entry<'_>) -> Vec<Reason> {
+    limits(slow).into_iter().chain(doubts(analysis, slow, fast)).collect()
+}
+
+fn limits(entry: &Entry<'_>) -> Vec<Reason> {
+    let limits = entry.own.analysed.limits.iter().map(|limit| Reason {
+        rule: limit.rule.clone(),
+        cell: Some(entry.own.cell.id.clone()),
+        title: format!("{} ({})", limit.title, limit.confidence),
+    });
+    limits.collect()
+}
+
+/// Doubts about either of two; and that guests were emulated, which holds for all.
+fn doubts(analysis: &RunAnalysis, one: &Entry<'_>, other: &Entry<'_>) -> Vec<Reason> {
+    const OF_ALL: [&str; 1] = ["software-emulation"];
+    let mut found = Vec::new();
     for finding in &analysis.findings {
-        let of_cell = [id, &fast.own.cell.id].into_iter().find(|id| finding.cells.contains(id));
+        let ids = [&one.own.cell.id, &other.own.cell.id];
+        let of_cell = ids.into_iter().find(|id| finding.cells.contains(id));
         let is_doubt = finding.severity != Severity::Note && of_cell.is_some();
         if is_doubt || OF_ALL.contains(&finding.rule.as_str()) {
             found.push(Reason {

@@ -68,8 +68,12 @@ pub struct FigureBeside {
     pub divided_by: String,
     /// The published figure, in percent of that.
     pub published_percent: f64,
+    /// Every repetition of it, in percent of the mean of that.
+    pub published_percents: Vec<f64>,
     /// The cell, in percent of its own, block by block.
     pub own_percent: Summary,
+    /// The same of each block.
+    pub own_percents: Vec<f64>,
     /// Whether the published repetitions reach into the interval of the own.
     pub agreement: Agreement,
     /// In what the cell differs from how the figure was measured.
@@ -97,6 +101,9 @@ pub struct RankingBeside {
     pub agreement: Agreement,
     /// Pairs in the order there that was not told here, or not there.
     pub not_told: u32,
+    /// Pairs that are in an order there, and cannot be told apart here.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub untold: Vec<Untold>,
     /// Pairs that are the other way round.
     pub reversed: Vec<Reversed>,
 }
@@ -125,6 +132,20 @@ pub struct RankedCell {
     pub mean: f64,
     /// Whether the next is told apart from it.
     pub is_told_from_next: bool,
+}
+
+/// Two that cannot be told apart here.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Untold {
+    /// The better one as published.
+    pub better_there: CellId,
+    /// The other.
+    pub other: CellId,
+    /// The former in percent of the latter, as measured here; absent where no block has both.
+    pub own_percent: Option<Summary>,
+    /// What limits both alike, and the findings of this run that make such intervals wide or say that they differ
+    /// elsewhere; empty where there are none.
+    pub why: Vec<Reason>,
 }
 
 /// Two that are the other way round here.

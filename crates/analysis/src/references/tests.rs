@@ -54,6 +54,10 @@ fn a_figure_stands_beside_the_cells_of_its_setting_alone() {
     assert!((to_guest.own_percent.mean - 75.0).abs() < 0.5);
     assert_eq!(to_guest.agreement, Agreement::Agrees);
     assert_eq!(to_guest.divided_by, "baseline");
+    let repetitions: Vec<f64> =
+        to_guest.published_percents.iter().map(|percent| (percent * 10.0).round() / 10.0).collect();
+    assert_eq!(repetitions, [75.2, 74.7, 75.1]);
+    assert_eq!(to_guest.own_percents.len(), 3);
     assert!(to_guest.otherwise.iter().all(|said| said.starts_with("socket_buffer")));
     let (_, from_guest) = virtio.iter().find(|(cell, _)| cell.ends_with("from-guest")).unwrap();
     assert!(from_guest.otherwise.contains(&"direction from-guest (there to-guest)".to_owned()));
@@ -98,6 +102,11 @@ fn a_ranking_agrees_differs_or_cannot_be_told() {
     let equal = by_nic(&kept(0.5, 0.5));
     assert_ne!(equal.agreement, Agreement::Differs);
     assert!(equal.not_told > 0);
+    let untold = &equal.untold[0];
+    assert!(untold.better_there.0.starts_with("virtio"), "{untold:?}");
+    assert!(untold.other.0.starts_with("rtl8139"));
+    assert!((untold.own_percent.unwrap().mean - 100.0).abs() < 1.0);
+    assert!(agrees.untold.is_empty(), "{:?}", agrees.untold);
 }
 
 #[test]

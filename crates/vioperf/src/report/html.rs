@@ -2,6 +2,7 @@
 //! a telephone and on paper.
 
 pub mod axes;
+mod beside;
 pub mod chart;
 pub mod comparison;
 mod contents;
@@ -83,7 +84,7 @@ pub fn page(analysis: &RunAnalysis, way: Option<Markup>) -> Page {
                 }
                 (opening::ranking(analysis))
                 (factors::section(analysis))
-                (references::sections(&analysis.references))
+                (references::sections(analysis))
                 (findings::section(analysis, &seen))
                 (interactive.section())
                 (explanations(analysis))

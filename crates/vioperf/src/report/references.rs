@@ -1,11 +1,14 @@
 //! A run beside published figures, in words that every form of the report uses; and its section on a terminal and in
 //! Markdown.
 
+use vioperf_analysis::columns;
+use vioperf_analysis::compare::metric::title_of_column;
 use vioperf_analysis::references::{
-    Agreement, BesideReference, FigureBeside, RankingBeside, Reason, Reversed,
+    Agreement, BesideReference, FigureBeside, RankingBeside, Reason, Reversed, Untold,
 };
 use vioperf_analysis::result::Summary;
 use vioperf_analysis::wording::{count, three_digits};
+use vioperf_model::plan::CellId;
 
 use super::markdown::escape;
 use super::table::{self, Column, number, text};
@@ -34,6 +37,12 @@ pub const LEGEND: &str = "Percentages are of what each was divided by, there and
                           repetition lies within the 95 % interval of this run, ≠ that none does, ? that it \
                           cannot be told. The values are as printed, on other hardware, in another year: they are not \
                           to be compared with this run's.";
+
+/// A metric in words, by its name in exports.
+pub fn said_of(metric: &str) -> String {
+    let about = || columns::named(metric).map(|column| column.about);
+    title_of_column(metric).or_else(about).unwrap_or(metric).to_owned()
+}
 
 /// How a ratio compares, as a sign.
 pub fn sign(agreement: Agreement) -> &'static str {
@@ -90,12 +99,47 @@ pub fn ranking(ranking: &RankingBeside) -> String {
     };
     format!(
         "By {}{common}, {}, best first: there {there}; here {here}. {verdict}",
-        ranking.factor, ranking.metric
+        ranking.factor,
+        said_of(&ranking.metric)
     )
 }
 
+/// The pairs of a ranking that cannot be told apart here, and why; nothing where there are none.
+fn untold(ranking: &RankingBeside) -> Option<String> {
+    let level = |cell: &CellId| {
+        let own = ranking.own.iter().find(|own| own.cell == *cell);
+        own.map_or_else(|| cell.0.clone(), |own| own.level.clone())
+    };
+    let pair = |pair: &Untold| {
+        let names = format!("{} and {}", level(&pair.better_there), level(&pair.other));
+        let of = |own: &Summary| {
+            let percent = three_digits(own.mean);
+            format!(" ({percent} % of the latter, {})", interval(Some(own)))
+        };
+        names + &pair.own_percent.as_ref().map(of).unwrap_or_default()
+    };
+    let pairs: Vec<String> = ranking.untold.iter().map(pair).collect();
+    let mut reasons: Vec<String> = Vec::new();
+    for why in ranking.untold.iter().flat_map(|pair| &pair.why) {
+        let said = format!("{} ({})", why.title, why.rule);
+        if !reasons.contains(&said) {
+            reasons.push(said);
+        }
+    }
+    let why = match reasons.as_slice() {
+        [] => "no finding of this run says why: measure more blocks".to_owned(),
+        reasons => format!("what was found here: {}", reasons.join("; ")),
+    };
+    (!pairs.is_empty()).then(|| format!("not told apart here: {}: {why}", pairs.join(", ")))
+}
+
+/// What stands below a ranking: what cannot be told here, and what is the other way round, each with why.
+pub fn explained(ranking: &RankingBeside) -> Vec<String> {
+    ranking.reversed.iter().map(reversed).chain(untold(ranking)).collect()
+}
+
 /// A pair that is the other way round, and why.
-pub fn reversed(pair: &Reversed) -> String {
+fn reversed(pair: &Reversed) -> String {
     let Reversed { better_there, better_here, own_percent, why } = pair;
     let why = match why.as_slice() {
         [] => "no finding of this run says why".to_owned(),
@@ -124,6 +168,7 @@ pub fn notes(beside: &BesideReference) -> Vec<String> {
     let divisors = beside.figures.iter().map(|figure| &figure.divided_by);
     let mut others: Vec<&str> =
         divisors.filter(|divisor| *divisor != "baseline").map(String::as_str).collect();
+    others.sort_unstable();
     others.dedup();
     if !others.is_empty() {
         notes.push(format!(
@@ -170,8 +215,8 @@ pub fn terminal(beside: &BesideReference, wide: bool) -> (String, String) {
     }
     for ranked in &beside.rankings {
         lines.push_str(&wrap(&ranking(ranked), COLUMNS, "  ", "    "));
-        for pair in &ranked.reversed {
-            lines.push_str(&wrap(&reversed(pair), COLUMNS, "    - ", "      "));
+        for said in explained(ranked) {
+            lines.push_str(&wrap(&said, COLUMNS, "    - ", "      "));
         }
     }
     for note in notes(beside) {
@@ -238,7 +283,7 @@ pub fn markdown(beside: &BesideReference) -> String {
     }
     for ranked in &beside.rankings {
         lines.push(format!("- {}", escape(&ranking(ranked))));
-        lines.extend(ranked.reversed.iter().map(|pair| format!("  - {}", escape(&reversed(pair)))));
+        lines.extend(explained(ranked).iter().map(|said| format!("  - {}", escape(said))));
     }
     lines.extend(notes(beside).iter().map(|note| format!("- {}", escape(&clean(note)))));
     lines.join("\n") + "\n"

@@ -5,7 +5,8 @@ use vioperf_analysis::result::RunAnalysis;
 use vioperf_analysis::wording::{capitalised, count};
 
 use super::interactive::Interactive;
-use super::{factors, load};
+use super::{factors, load, references};
+use crate::report::text::clean;
 use crate::report::values::{self, Workload};
 
 /// Links to every section of a lab's page.
@@ -18,8 +19,9 @@ pub fn contents(
     let links = [
         ("ranking", "Ranking".to_owned(), !analysis.ranking.is_empty()),
         ("factors", "Factors".to_owned(), factors::is_there(analysis)),
-        ("findings", findings, !analysis.findings.is_empty()),
     ];
+    let published = analysis.references.iter().zip(1..);
+    let published = published.map(|(beside, number)| (references::anchor(number), &beside.name));
     let later = [
         ("interfaces", "Interfaces", !values::distinct_ends(analysis).is_empty()),
         ("void", "Void trials", !analysis.void_trials.is_empty()),
@@ -30,6 +32,12 @@ pub fn contents(
             ul {
                 @for (to, name, _) in links.iter().filter(|(_, _, is_there)| *is_there) {
                     li { a href={ "#" (to) } { (name) } }
+                }
+                @for (to, name) in published {
+                    li { a href={ "#" (to) } { (clean(name)) } }
+                }
+                @if !analysis.findings.is_empty() {
+                    li { a href="#findings" { (findings) } }
                 }
                 @if interactive.has_choices() {
                     // Shown by the script that draws it.
@@ -63,8 +71,8 @@ fn loads(workloads: &[Workload<'_>]) -> Markup {
 
 #[cfg(test)]
 mod tests {
-    use vioperf_analysis::analyse;
     use vioperf_analysis::testing::Synthetic;
+    use vioperf_analysis::{analyse, references};
 
     use super::*;
     use crate::report::values::workloads;
@@ -72,7 +80,9 @@ mod tests {
     #[test]
     fn every_section_with_a_head_is_listed() {
         let Synthetic { run, trials } = Synthetic::tcg();
-        let analysis = analyse(&run, &trials);
+        let mut analysis = analyse(&run, &trials);
+        let own = references::of_run(&analysis, "mine", None);
+        analysis.references = vec![references::beside(&analysis, &own)];
         let listed =
             contents(&analysis, &workloads(&analysis), &Interactive::of(&analysis)).into_string();
         let page = crate::report::html::render(&analysis);

@@ -2,20 +2,23 @@
 
 use maud::{Markup, html};
 use vioperf_analysis::references::{BesideReference, FigureBeside};
+use vioperf_analysis::result::RunAnalysis;
 use vioperf_analysis::wording::three_digits;
 
+use super::beside;
 use crate::report::references::{
-    LEGEND, NOTHING, facts, notes, ranking, reversed, short, sign, title,
+    LEGEND, NOTHING, explained, facts, notes, ranking, short, sign, title,
 };
 use crate::report::text::clean;
 use crate::report::values::interval;
 
 /// A section for every reference.
-pub fn sections(references: &[BesideReference]) -> Markup {
+pub fn sections(analysis: &RunAnalysis) -> Markup {
     html! {
-        @for beside in references {
-            section {
-                h2 { (clean(&title(beside))) }
+        @for (beside, number) in analysis.references.iter().zip(1..) {
+            @let id = anchor(number);
+            section aria-labelledby=(id) {
+                h2 id=(id) { (clean(&title(beside))) }
                 dl {
                     @for (name, said) in facts(beside) { dt { (name) } dd { (clean(&said)) } }
                 }
@@ -27,20 +30,31 @@ pub fn sections(references: &[BesideReference]) -> Markup {
                         @for ranked in &beside.rankings {
                             li {
                                 (clean(&ranking(ranked)))
-                                @if !ranked.reversed.is_empty() {
-                                    ul {
-                                        @for pair in &ranked.reversed { li { (clean(&reversed(pair))) } }
-                                    }
+                                @let explained = explained(ranked);
+                                @if !explained.is_empty() {
+                                    ul { @for said in &explained { li { (clean(said)) } } }
                                 }
                             }
                         }
                     }
                 }
-                @if !beside.figures.is_empty() { (table(beside)) p.note { (LEGEND) } }
+                @if !beside.figures.is_empty() {
+                    (beside::pictures(beside, analysis))
+                    p.small { (LEGEND) }
+                    details {
+                        summary { "The same as a table" }
+                        (table(beside))
+                    }
+                }
                 @for note in notes(beside) { p.note { (clean(&note)) } }
             }
         }
     }
+}
+
+/// What a link to the section of a reference names, by its number.
+pub fn anchor(number: usize) -> String {
+    format!("reference-{number}")
 }
 
 fn table(beside: &BesideReference) -> Markup {
