@@ -8,6 +8,7 @@ use vioperf_model::workload::Direction;
 use crate::compare::result::{ComparedRow, Verdict};
 use crate::compare::words::with_interval;
 use crate::measure::{Measure, Unit};
+use crate::ranking::is_by_fastest_baseline;
 use crate::rates::headline;
 use crate::result::{CellAnalysis, Ranked, RankedWorkload, RunAnalysis, Summary};
 use crate::wording::{capitalised, count, direction, load_any_way, percent, three_digits};
@@ -132,24 +133,30 @@ pub fn sentences(run: &RunInfo, ranking: &[Ranked]) -> Vec<String> {
                 .into(),
         ];
     };
-    let emulated = run.hypervisor.as_ref().is_some_and(|hypervisor| hypervisor.emulated);
+    let emulated = is_emulated(run);
     let measure = Measure::of(run.scenario.workload.kind);
     if measured.iter().all(|ranked| ranked.percent_of_baseline.values.len() < 2) {
-        return of_one_block(measure, &measured, emulated);
+        return of_one_block(run, ranking, measure, &measured);
     }
     let leaders: Vec<&Ranked> = std::iter::once(*best)
         .chain(measured.iter().skip(1).copied().filter(|ranked| may_equal_best(ranked)))
         .collect();
     let mut sentences = vec![answer(measure, &measured, &leaders)];
+    sentences.extend(is_by_fastest_baseline(&run.plan, ranking).then(by_fastest_baseline));
     sentences.extend(by_workload(best));
     sentences.extend(added_latency(&measured));
-    sentences.push(advice(&leaders, emulated));
+    sentences.extend(advice(&measured, &leaders, emulated));
     sentences.extend(emulated.then(under_emulation));
     sentences
 }
 
 /// Without scatter nothing can be told apart: what was seen is told, and nothing advised.
-fn of_one_block(measure: &Measure, measured: &[&Ranked], emulated: bool) -> Vec<String> {
+fn of_one_block(
+    run: &RunInfo,
+    ranking: &[Ranked],
+    measure: &Measure,
+    measured: &[&Ranked],
+) -> Vec<String> {
     let seen: Vec<String> =
         measured.iter().map(|ranked| format!("{} {}", ranked.path, mean(ranked))).collect();
     let mut sentences = vec![
@@ -161,9 +168,18 @@ fn of_one_block(measure: &Measure, measured: &[&Ranked], emulated: bool) -> Vec<
         ),
         "Measure at least 3 blocks before choosing by these numbers (--blocks 3).".into(),
     ];
+    sentences.extend(is_by_fastest_baseline(&run.plan, ranking).then(by_fastest_baseline));
     sentences.extend(added_latency(measured));
-    sentences.extend(emulated.then(under_emulation));
+    sentences.extend(is_emulated(run).then(under_emulation));
     sentences
+}
+
+fn is_emulated(run: &RunInfo) -> bool {
+    run.hypervisor.as_ref().is_some_and(|hypervisor| hypervisor.emulated)
+}
+
+fn by_fastest_baseline() -> String {
+    "The host's own path is not the same for all of these: each is divided by the fastest with the same load.".into()
 }
 
 fn under_emulation() -> String {
@@ -278,10 +294,12 @@ fn added_latency(measured: &[&Ranked]) -> Option<String> {
     Some(format!("Latency ({}): {}.", first.title, paths.join("; ")))
 }
 
-fn advice(leaders: &[&Ranked], emulated: bool) -> String {
+/// Which to use; nothing where there is one alone, and no other kind to try.
+fn advice(measured: &[&Ranked], leaders: &[&Ranked], emulated: bool) -> Option<String> {
     let paravirtual = leaders.iter().find(|ranked| ranked.kind == NicKind::Paravirtual);
     let here = if emulated { " on a host that emulates its guests" } else { "" };
-    match (paravirtual, leaders) {
+    Some(match (paravirtual, leaders) {
+        (Some(_), _) if measured.len() == 1 => return None,
         (Some(choice), [_]) => format!(
             "Use {}{here}: it is paravirtual, made for virtual machines, and the fastest measured.",
             choice.path
@@ -298,7 +316,7 @@ fn advice(leaders: &[&Ranked], emulated: bool) -> String {
             here_or_not =
                 if emulated { "was the fastest here, and is" } else { "is the fastest, but" },
         ),
-    }
+    })
 }
 
 fn mean(ranked: &Ranked) -> String {

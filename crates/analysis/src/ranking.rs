@@ -1,16 +1,22 @@
 //! Ranks the paths by what they keep of the host's own.
+//!
+//! Where the host's own path is not the same for all of them (over several switches, or with several MTUs), each load is
+//! divided by the fastest of its baselines, whichever path that is of: a path that keeps all of a slow one is not ahead of
+//! one that keeps half of a fast one.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use vioperf_model::nic::NicKind;
-use vioperf_model::plan::{Cell, Plan};
+use vioperf_model::plan::{Cell, CellId, Plan};
 use vioperf_model::scenario::Testbed;
 use vioperf_model::section::SectionName;
 
 use crate::measure::Better;
-use crate::result::{CellAnalysis, Comparison, Metric, Ranked, RankedWorkload, TrialValue};
+use crate::result::{
+    CellAnalysis, Comparison, Metric, Ranked, RankedWorkload, RunAnalysis, TrialValue,
+};
 use crate::statistics::{summarise, summarise_ratios};
 use crate::wording;
 
@@ -28,9 +34,15 @@ pub fn rank(plan: &Plan, cells: &[CellAnalysis]) -> Vec<Ranked> {
             None => paths.push((path, vec![analysed])),
         }
     }
-    let mut ranked: Vec<Ranked> =
-        paths.iter().map(|(path, group)| ranked(plan, path, group)).collect();
     let better = cells.first().map_or(Better::Higher, |cell| cell.measure().better);
+    let fastest = Fastest { plan, cells, better };
+    let mut ranked: Vec<Ranked> = paths
+        .iter()
+        .map(|(path, group)| {
+            let loads: Vec<Load<'_>> = group.iter().map(|cell| fastest.load(cell)).collect();
+            ranked(plan, path, &loads)
+        })
+        .collect();
     ranked.sort_by(|a, b| b.complete.cmp(&a.complete).then(by_score(a, b, better)));
     let best = ranked.first().map(|best| best.percent_of_baseline.clone());
     for other in ranked.iter_mut().skip(1).filter(|other| other.complete) {
@@ -38,6 +50,77 @@ pub fn rank(plan: &Plan, cells: &[CellAnalysis]) -> Vec<Ranked> {
             best.as_ref().and_then(|best| compare(&other.percent_of_baseline, best));
     }
     ranked
+}
+
+impl RunAnalysis {
+    /// Whether the ranking divides loads by other baselines than their own, which then has to be said.
+    pub fn ranks_by_fastest_baseline(&self) -> bool {
+        is_by_fastest_baseline(&self.run.plan, &self.ranking)
+    }
+}
+
+/// Whether a load is divided by another baseline than its own.
+pub(crate) fn is_by_fastest_baseline(plan: &Plan, ranking: &[Ranked]) -> bool {
+    ranking.iter().flat_map(|ranked| &ranked.workloads).any(|load| {
+        let own = plan.cell(&load.cell).and_then(|cell| cell.baseline.as_ref());
+        load.divided_by.as_ref() != own
+    })
+}
+
+/// A cell of a path, and what it is ranked by.
+struct Load<'a> {
+    cell: &'a CellAnalysis,
+    divided_by: Option<CellId>,
+    percent: Cow<'a, Metric>,
+}
+
+/// Finds the fastest of the host's own paths for each load.
+struct Fastest<'a> {
+    plan: &'a Plan,
+    cells: &'a [CellAnalysis],
+    better: Better,
+}
+
+impl<'a> Fastest<'a> {
+    fn load(&self, cell: &'a CellAnalysis) -> Load<'a> {
+        let own = self.plan.cell(&cell.id).and_then(|planned| planned.baseline.as_ref());
+        let fastest = self.baseline(cell).filter(|fastest| Some(&fastest.id) != own);
+        Load {
+            cell,
+            divided_by: fastest.map(|fastest| fastest.id.clone()).or_else(|| own.cloned()),
+            percent: match fastest {
+                Some(fastest) => Cow::Owned(percent_of(cell.headline(), fastest.headline())),
+                None => Cow::Borrowed(&cell.percent_of_baseline),
+            },
+        }
+    }
+
+    /// The fastest of the baselines that have the same load.
+    fn baseline(&self, cell: &CellAnalysis) -> Option<&'a CellAnalysis> {
+        let order = |a: &f64, b: &f64| match self.better {
+            Better::Higher => a.total_cmp(b),
+            Better::Lower => b.total_cmp(a),
+        };
+        let same =
+            self.cells.iter().filter(|other| other.is_baseline && other.workload == cell.workload);
+        let measured = same.filter_map(|other| Some((other, other.headline().mean()?)));
+        measured.max_by(|(_, a), (_, b)| order(a, b)).map(|(other, _)| other)
+    }
+}
+
+/// `mine` in percent of the other, block by block.
+fn percent_of(mine: &Metric, other: &Metric) -> Metric {
+    let mut of_block: BTreeMap<u32, f64> = BTreeMap::new();
+    for value in &other.values {
+        of_block.entry(value.block).or_insert(value.value);
+    }
+    let percent = |value: &TrialValue| {
+        let other = of_block.get(&value.block).filter(|other| **other > 0.0)?;
+        Some(TrialValue { value: 100.0 * value.value / other, ..*value })
+    };
+    let values: Vec<TrialValue> = mine.values.iter().filter_map(percent).collect();
+    let ratios: Vec<f64> = values.iter().map(|value| value.value).collect();
+    Metric { summary: summarise_ratios(&ratios), values, absent: BTreeMap::new() }
 }
 
 /// The better first, and last what has no score.
@@ -50,7 +133,7 @@ fn by_score(a: &Ranked, b: &Ranked, better: Better) -> Ordering {
     }
 }
 
-fn ranked(plan: &Plan, path: &Path<'_>, group: &[&CellAnalysis]) -> Ranked {
+fn ranked(plan: &Plan, path: &Path<'_>, loads: &[Load<'_>]) -> Ranked {
     let (models, kind, guest, testbed, of_testbed) = path;
     let varies = |differs: fn(&Cell, &Cell) -> bool| {
         plan.cells.first().is_some_and(|first| plan.cells.iter().any(|cell| differs(cell, first)))
@@ -75,21 +158,23 @@ fn ranked(plan: &Plan, path: &Path<'_>, group: &[&CellAnalysis]) -> Ranked {
         path: name,
         nic: models.clone().into_owned(),
         kind: *kind,
-        percent_of_baseline: score(group),
-        workloads: group.iter().map(|cell| workload(cell)).collect(),
-        complete: group.iter().all(|cell| cell.percent_of_baseline.summary.is_some()),
+        percent_of_baseline: score(loads),
+        workloads: loads.iter().map(workload).collect(),
+        complete: loads.iter().all(|load| load.percent.summary.is_some()),
         versus_best: None,
     }
 }
 
-fn workload(cell: &CellAnalysis) -> RankedWorkload {
+fn workload(load: &Load<'_>) -> RankedWorkload {
+    let cell = load.cell;
     let added = |name| cell.latency()?.percentile(name)?.added_us.summary;
     RankedWorkload {
         cell: cell.id.clone(),
         streams: cell.streams,
         direction: cell.direction,
         title: wording::load(&cell.workload),
-        percent_of_baseline: cell.percent_of_baseline.summary,
+        percent_of_baseline: load.percent.summary,
+        divided_by: load.divided_by.clone(),
         added_p50_us: added("p50"),
         added_p99_us: added("p99"),
     }
@@ -98,13 +183,16 @@ fn workload(cell: &CellAnalysis) -> RankedWorkload {
 /// Geometric mean over the workloads. Its scatter is that of the blocks: each block that has every
 /// workload gives one value. Where no block has them all, what there is is averaged without an
 /// interval.
-fn score(group: &[&CellAnalysis]) -> Metric {
-    let measured: Vec<&CellAnalysis> =
-        group.iter().copied().filter(|cell| cell.percent_of_baseline.summary.is_some()).collect();
+fn score(loads: &[Load<'_>]) -> Metric {
+    let measured: Vec<&Metric> = loads
+        .iter()
+        .map(|load| &*load.percent)
+        .filter(|percent| percent.summary.is_some())
+        .collect();
     let mut blocks: BTreeMap<u32, Vec<TrialValue>> = BTreeMap::new();
-    for cell in &measured {
+    for percent in &measured {
         let mut seen = None;
-        for value in &cell.percent_of_baseline.values {
+        for value in &percent.values {
             // Trials are in the order of blocks: a second one of the same block does not count.
             if seen.replace(value.block) != Some(value.block) {
                 blocks.entry(value.block).or_default().push(*value);
@@ -115,8 +203,7 @@ fn score(group: &[&CellAnalysis]) -> Metric {
     let values: Vec<TrialValue> = whole.filter_map(|(block, v)| block_score(block, &v)).collect();
     let mut metric = Metric::default();
     if values.is_empty() {
-        let means: Vec<f64> =
-            measured.iter().filter_map(|cell| cell.percent_of_baseline.mean()).collect();
+        let means: Vec<f64> = measured.iter().filter_map(|percent| percent.mean()).collect();
         metric.summary = summarise_ratios(&means).map(|mut summary| {
             (summary.n, summary.interval_95) = (0, None);
             summary
@@ -144,4 +231,68 @@ fn compare(mine: &Metric, best: &Metric) -> Option<Comparison> {
     let percent = summarise_ratios(&ratios)?;
     let told_apart = percent.interval_95.map(|i| i.high < 100.0 || i.low > 100.0);
     Some(Comparison { percent, told_apart })
+}
+
+#[cfg(test)]
+mod tests {
+    use vioperf_model::scenario_file;
+
+    use super::*;
+    use crate::analyse;
+    use crate::testing::{Synthetic, with_flat_rate};
+
+    /// virtio over two switches, with these rates of the host's own path and of the guest's over each.
+    fn over_two_switches(rates: [(&str, f64, f64); 2]) -> RunAnalysis {
+        let Synthetic { mut run, .. } = Synthetic::calm_kvm();
+        let [first, second] = rates.map(|(switch, ..)| switch);
+        let text = format!(
+            "name = \"a\"\nquestion = \"?\"\n[workload]\nkind = \"tcp-stream\"\n[factors]\nnic = \"virtio\"\nswitch = \
+             [\"{first}\", \"{second}\"]\n"
+        );
+        run.scenario = scenario_file::parse("a", &text, &[]).unwrap();
+        run.plan = Plan::new(&run.scenario, 1);
+        let mut trials = Vec::new();
+        for (block, cells) in (0..).zip(&run.plan.blocks) {
+            for cell in cells.iter().map(|index| &run.plan.cells[*index]) {
+                let switch = cell.testbed.switch.to_string();
+                let (_, own, guest) = rates.into_iter().find(|(name, ..)| *name == switch).unwrap();
+                let rate = if cell.is_baseline() { own } else { guest };
+                let scatter = 1.0 + 0.01 * f64::from(block % 3);
+                let sequence = u32::try_from(trials.len()).unwrap();
+                trials.push(with_flat_rate(cell, block, sequence, rate * scatter));
+            }
+        }
+        analyse(&run, &trials)
+    }
+
+    #[test]
+    fn a_path_that_keeps_all_of_a_slow_baseline_is_not_ahead_of_a_faster_one() {
+        let analysis = over_two_switches([("bridge", 10e9, 5e9), ("openvswitch", 2e9, 1.9e9)]);
+        let order: Vec<&str> = analysis.ranking.iter().map(|r| r.path.as_str()).collect();
+        assert_eq!(order, ["virtio on bridge", "virtio on openvswitch"]);
+        let percent = |at: usize| analysis.ranking[at].percent_of_baseline.mean().unwrap();
+        assert!((percent(0) - 50.0).abs() < 0.1 && (percent(1) - 19.0).abs() < 0.1);
+        let workload = &analysis.ranking[1].workloads[0];
+        assert!(workload.divided_by.as_ref().unwrap().0.contains("bridge"), "{workload:?}");
+        let own = analysis.cells.iter().find(|cell| cell.id == workload.cell).unwrap();
+        assert!((own.percent_of_baseline.mean().unwrap() - 95.0).abs() < 0.1);
+        assert!(analysis.ranks_by_fastest_baseline());
+        assert!(
+            analysis.headline.join(" ").contains("divided by the fastest"),
+            "{:?}",
+            analysis.headline
+        );
+    }
+
+    #[test]
+    fn of_one_baseline_there_is_nothing_to_say() {
+        let Synthetic { run, trials } = Synthetic::calm_kvm();
+        let analysis = analyse(&run, &trials);
+        assert!(!analysis.ranks_by_fastest_baseline());
+        let own = |load: &RankedWorkload| {
+            let cell = analysis.cells.iter().find(|cell| cell.id == load.cell).unwrap();
+            assert_eq!(load.percent_of_baseline, cell.percent_of_baseline.summary);
+        };
+        analysis.ranking.iter().flat_map(|ranked| &ranked.workloads).for_each(own);
+    }
 }

@@ -407,7 +407,7 @@ pub struct Ranked {
     pub nic: String,
     /// Paravirtual or emulated.
     pub kind: NicKind,
-    /// Geometric mean of the percentages of the baseline over its workloads, block by block.
+    /// Geometric mean of the percentages of its workloads, block by block.
     pub percent_of_baseline: Metric,
     /// The percentage of each workload.
     pub workloads: Vec<RankedWorkload>,
@@ -428,8 +428,11 @@ pub struct RankedWorkload {
     pub direction: Direction,
     /// The load in words (`towards the guest, 4 streams`).
     pub title: String,
-    /// In percent of the baseline; absent where it was not measured.
+    /// In percent of the fastest baseline with the same load; absent where either was not measured.
     pub percent_of_baseline: Option<Summary>,
+    /// That baseline: another than the cell's own where the host's own paths differ, as over several switches.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub divided_by: Option<CellId>,
     /// What it adds to the baseline's p50; absent where the load has no latency.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub added_p50_us: Option<Summary>,

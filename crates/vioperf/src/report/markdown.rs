@@ -83,6 +83,9 @@ fn ranking(analysis: &RunAnalysis) -> String {
             percent.values.len(),
         ));
     }
+    if let Some(note) = values::note_on_ranking(analysis) {
+        lines.extend([String::new(), note.to_owned()]);
+    }
     lines.join("\n") + "\n"
 }
 

@@ -141,6 +141,9 @@ impl Page<'_> {
             lines.push_str(&ranking_line(ranked, most, names, bars));
             lines.push('\n');
         }
+        if let Some(note) = values::note_on_ranking(self.analysis) {
+            lines.push_str(&self.style(Style::Faint, &wrap(note, COLUMNS, "  ", "  ")));
+        }
         if ranking.iter().any(|ranked| !ranked.complete) {
             let note = "* not every workload was measured: not to be compared with the others";
             lines.push_str(&self.style(Style::Faint, &format!("  {note}\n")));

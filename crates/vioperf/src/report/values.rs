@@ -16,6 +16,15 @@ use super::text::clean;
 /// Stands where there is no value. The reason is told elsewhere.
 pub const NO_VALUE: &str = "–";
 
+/// Stands under a ranking of paths whose baselines differ.
+const BY_FASTEST: &str = "Each load in percent of the fastest baseline with the same load, whichever path that is of; further down each \
+                          is in percent of its own.";
+
+/// What has to be said under the ranking.
+pub fn note_on_ranking(analysis: &RunAnalysis) -> Option<&'static str> {
+    analysis.ranks_by_fastest_baseline().then_some(BY_FASTEST)
+}
+
 /// `862 ± 24 Mbit/s`; of a single trial `862 Mbit/s, n=1`.
 pub fn rate_with_interval(metric: &Metric) -> String {
     with_interval(metric, Unit::Bits)

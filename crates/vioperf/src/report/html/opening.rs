@@ -165,6 +165,7 @@ pub fn ranking(analysis: &RunAnalysis) -> Markup {
             p.small {
                 "Percent of " (of_the_baseline(analysis)) ": geometric mean over the workloads. The bar ends at "
                 "the mean, the line is its 95 % interval, each small ring one block."
+                @if let Some(note) = values::note_on_ranking(analysis) { " " (note) }
             }
             (tables::ranking(analysis))
         }
