@@ -127,6 +127,39 @@ fn the_network_is_busy_beside_the_disk() {
 }
 
 #[test]
+fn a_neighbour_has_a_disk_of_its_own_and_loads_it_when_it_is_busy() {
+    let world = World::new();
+    scenario(
+        &world,
+        "",
+        "read_share = \"0 %\"",
+        "disk = \"virtio-blk\"\nneighbour = [\"none\", \"idle\", \"busy\"]",
+    );
+    let (trials, _) = run(&world);
+    let of = |level: &str| &trials[&format!("virtio-blk/neighbour-{level}")];
+    assert!(of("none")["guest"]["others"].is_null());
+    for level in ["idle", "busy"] {
+        let others = of(level)["guest"]["others"].as_array().unwrap();
+        assert_eq!(others.len(), 1, "{level}");
+        assert_eq!(others[0]["disk"]["driver"], "virtio_blk", "{level}");
+        assert!(counted(of(level), "guest", "writes") > 0, "{level}");
+    }
+    assert_eq!(party(of("idle"), "neighbour")["role"]["role"], "observer");
+    let busy = party(of("busy"), "neighbour");
+    assert_eq!((&busy["role"]["role"], &busy["purpose"]), (&"disk".into(), &"neighbour".into()));
+    assert!(counted(of("busy"), "neighbour", "writes") > 0);
+
+    let report = world.vioperf(&["report", "run", "--format=json"]).succeeded().stdout;
+    let report: Value = serde_json::from_str(&report).unwrap();
+    let cells = report["cells"].as_array().unwrap();
+    let busy = cells.iter().find(|cell| cell["id"] == "virtio-blk/neighbour-busy").unwrap();
+    let beside = &busy["other_guests"][0];
+    assert_eq!(beside["place"], "neighbour");
+    let mean = beside["disk"]["operations_per_second"]["summary"]["mean"].as_f64().unwrap();
+    assert!(mean > 0.0, "{beside}");
+}
+
+#[test]
 fn a_run_that_is_killed_leaves_no_file() {
     let world = World::new();
     scenario(&world, "", "", "disk = \"virtio-blk\"");

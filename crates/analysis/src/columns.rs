@@ -42,6 +42,14 @@ impl Column {
             Source::Machine(place, read) => read(cell.machine(place)?),
         }
     }
+
+    /// The machine that it is about, where it is one of those beside the host and the guest under test.
+    pub fn machine(&self) -> Option<Place> {
+        match self.source {
+            Source::Cell(_) => None,
+            Source::Machine(place, _) => Some(place),
+        }
+    }
 }
 
 const fn column(

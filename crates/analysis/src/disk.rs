@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use vioperf_model::record::{Place, TrialRecord};
+use vioperf_model::record::{Place, Purpose, TrialRecord};
 use vioperf_model::sample::{
     BlockDeviceCounters, DiskCounters, DiskOutcome, LatencyHistogram, LoadCounters,
 };
@@ -16,7 +16,7 @@ use crate::result::{Disk, OperationTimes, TransactionDemand};
 use crate::window::{Absent, Reading, percent};
 
 /// Bytes of a megabyte, as disks are sold.
-const MB: f64 = 1e6;
+pub(crate) const MB: f64 = 1e6;
 /// Bytes of a mebibyte, as IOmeter and most tools count.
 const MIB: f64 = 1_048_576.0;
 
@@ -39,7 +39,7 @@ pub struct DiskReading {
 #[derive(Debug, Clone)]
 pub(crate) struct DeviceReading {
     pub(crate) name: String,
-    /// Bytes that it moved, in percent of those of the load.
+    /// Bytes that it moved, in percent of those of the load, and of a neighbour's.
     pub(crate) percent_of_load: f64,
     /// The part of the time in which it had an operation under way.
     pub(crate) busy_percent: f64,
@@ -108,8 +108,11 @@ impl DiskReading {
             })
         };
         let outcome = flows.iter().find_map(|flow| flow.sender.outcome()?.disk.as_deref());
+        // A neighbour's disk is on the same device.
+        let beside = Flow::all(trial, Purpose::Neighbour);
         let loaded = flows
             .iter()
+            .chain(&beside)
             .filter_map(|flow| flow.sender.outcome())
             .filter(|load| load.disk.is_some());
         let loaded: u64 = loaded.flat_map(|load| &load.streams).map(|stream| stream.bytes).sum();

@@ -1,12 +1,18 @@
 //! What is read of the guests beside the one under test.
 
-use vioperf_model::record::{Place, TrialRecord};
+use vioperf_model::record::{Place, Purpose, TrialRecord};
+use vioperf_model::sample::LoadCounters;
 
 use crate::cell::CellTrials;
 use crate::cores::MachineReading;
-use crate::flow::View;
-use crate::result::{OtherGuestUse, ThreadsOn};
+use crate::disk::MB;
+use crate::flow::{Flow, View};
+use crate::latency::Latency;
+use crate::measure::Unit;
+use crate::rates::TrialReadings;
+use crate::result::{DiskBeside, OtherGuestUse, ThreadsOn};
 use crate::threads::QemuReading;
+use crate::window::Reading;
 
 /// One trial's view of such a guest.
 #[derive(Debug, Clone)]
@@ -14,6 +20,34 @@ pub struct PartyReading {
     place: Place,
     machine: MachineReading,
     qemu: QemuReading,
+    disk: Option<DiskBesideReading>,
+}
+
+/// What a neighbour did to its disk.
+#[derive(Debug, Clone)]
+struct DiskBesideReading {
+    operations_per_second: Reading,
+    mb_per_second: Reading,
+    mean_us: Reading,
+}
+
+impl DiskBesideReading {
+    /// Of what is in the record of a neighbour's load; the party at `place` has a leg of it.
+    fn of(trial: &TrialRecord, place: Place) -> Option<Self> {
+        let flows = Flow::all(trial, Purpose::Neighbour);
+        let is_its = |flow: &&Flow<'_>| flow.sender.party.is_some_and(|own| own.place == place);
+        let load = &flows.iter().find(is_its)?.sender;
+        let moved =
+            |load: &LoadCounters| load.disk.map(|disk| disk.bytes_read + disk.bytes_written);
+        let latency = || load.outcome().and_then(|outcome| outcome.latency.as_ref());
+        Some(Self {
+            operations_per_second: load.rate(Unit::Operations),
+            mb_per_second: load.count_rate(moved).map(|bytes| bytes / MB),
+            mean_us: latency()
+                .map(|histogram| Latency::of_histogram(histogram).mean_us())
+                .ok_or_else(|| "its response times are not in the record".into()),
+        })
+    }
 }
 
 impl PartyReading {
@@ -42,6 +76,7 @@ impl PartyReading {
             place,
             machine: MachineReading::of(View::of_place(trial, place.key(), place).window()),
             qemu: QemuReading::of(host.window(), label),
+            disk: DiskBesideReading::of(trial, place),
         };
         there.map(reading).collect()
     }
@@ -76,6 +111,23 @@ pub fn gather(trials: &CellTrials) -> Vec<OtherGuestUse> {
         place,
         machine: trials.machine_of(|r| r.other(place).map(PartyReading::machine)),
         qemu: trials.qemu_of(|r| r.other(place).map(PartyReading::qemu)),
+        disk: disk_of(trials, place),
     });
     gathered.collect()
+}
+
+/// What it did to its disk, where it did.
+fn disk_of(trials: &CellTrials, place: Place) -> Option<DiskBeside> {
+    let of = |readings: &TrialReadings| readings.other(place).and_then(|own| own.disk.clone());
+    trials.completed.iter().find_map(of)?;
+    let metric = |read: fn(DiskBesideReading) -> Reading| {
+        trials.metric_of(move |readings: &TrialReadings| {
+            read(of(readings).ok_or("its disk was at rest")?)
+        })
+    };
+    Some(DiskBeside {
+        operations_per_second: metric(|disk| disk.operations_per_second),
+        mb_per_second: metric(|disk| disk.mb_per_second),
+        mean_us: metric(|disk| disk.mean_us),
+    })
 }

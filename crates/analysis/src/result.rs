@@ -44,7 +44,9 @@ pub use loads::{
     BothWays, CurvePoint, DatagramDemand, Datagrams, LatencyAnalysis, Percentile, RateSearch,
     SearchGoal, TransactionDemand, Transactions,
 };
-pub use machines::{CoreStates, CoreUse, Machine, MachineUse, OtherGuestUse, QemuUse, ThreadsOn};
+pub use machines::{
+    CoreStates, CoreUse, DiskBeside, Machine, MachineUse, OtherGuestUse, QemuUse, ThreadsOn,
+};
 
 /// Version of [`RunAnalysis`]. Raised when a reader of the older version would misread.
 pub const ANALYSIS_SCHEMA_VERSION: u32 = 1;

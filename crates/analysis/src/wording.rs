@@ -1,6 +1,7 @@
 //! Numbers as a person reads them: few digits, always with a unit.
 
 use vioperf_model::plan::{CellId, Level};
+use vioperf_model::units::ByteSize;
 use vioperf_model::workload::{Direction, Receivers, Workload, WorkloadKind};
 
 /// `value` with as many decimals as give three significant digits (`0.123`, `1.23`, `12.3`, `1234`).
@@ -76,6 +77,9 @@ pub fn load_any_way(workload: &Workload) -> String {
 }
 
 fn described(workload: &Workload, direction: Option<&str>) -> String {
+    if workload.kind == WorkloadKind::Disk {
+        return of_disk(workload);
+    }
     let mut parts: Vec<String> = Vec::new();
     parts.extend(workload.transport.map(|transport| transport.to_string().to_uppercase()));
     parts.extend(workload.payload.map(|size| format!("{}-byte payload", size.as_bytes())));
@@ -90,6 +94,27 @@ fn described(workload: &Workload, direction: Option<&str>) -> String {
     parts.extend(background(workload));
     parts.extend(direction.map(str::to_owned));
     parts.push(count(usize::from(workload.streams), "stream"));
+    parts.join(", ")
+}
+
+/// What a disk is asked for (`4 KiB blocks, 50 % reads, sequential, 1 worker`), which has no direction.
+fn of_disk(workload: &Workload) -> String {
+    let mut parts = match workload.operation_kinds().as_slice() {
+        [kind] => vec![
+            format!("{} blocks", ByteSize::from_bytes(kind.block_bytes)),
+            format!("{} reads", kind.read_share),
+            match kind.random_share.as_f64() {
+                0.0 => "sequential".to_owned(),
+                1.0 => "random".to_owned(),
+                _ => format!("{} random", kind.random_share),
+            },
+        ],
+        kinds => vec![format!("a mix of {}", count(kinds.len(), "access pattern"))],
+    };
+    let depth = workload.queue_depth();
+    parts.extend((depth > 1).then(|| format!("queue depth {depth}")));
+    parts.push(count(usize::from(workload.streams), "worker"));
+    parts.extend(background(workload));
     parts.join(", ")
 }
 
@@ -154,6 +179,15 @@ mod tests {
             ["1.23 kbit/s", "862 Mbit/s", "36.0 Gbit/s", "1.00 Gbit/s", "999 bit/s", "0 bit/s"];
         assert_eq!(rates.map(rate), texts);
         assert_eq!([99.99, 9.999, 0.05].map(percent), ["100 %", "10.0 %", "0.0500 %"]);
+    }
+
+    #[test]
+    fn what_a_disk_is_asked_for_has_no_direction() {
+        let mut disk = Workload::new(WorkloadKind::Disk);
+        assert_eq!(load(&disk), "4 KiB blocks, 100 % reads, sequential, 1 worker");
+        disk.queue_depth = Some(8);
+        disk.random_share = Some(vioperf_model::units::Ratio::from_ppm(1_000_000));
+        assert_eq!(load(&disk), "4 KiB blocks, 100 % reads, random, queue depth 8, 1 worker");
     }
 
     #[test]

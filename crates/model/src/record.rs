@@ -434,6 +434,8 @@ pub enum Purpose {
     Measured,
     /// It keeps the path busy beside what is measured.
     Background,
+    /// It is what a neighbour does meanwhile.
+    Neighbour,
 }
 
 /// `node clock = conductor clock + offset`, as measured over the control channel.

@@ -29,7 +29,7 @@ pub struct Disk {
     /// How long writes took.
     pub writes: OperationTimes,
     /// Bytes that the block device of the host moved that moved most meanwhile, in percent of those of the
-    /// load, warm-up included: far less than 100 where memory answered in its place, more where others use
+    /// load and of a neighbour's, warm-up included: far less than 100 where memory answered in its place, more where others use
     /// it or one operation becomes several.
     pub device_percent_of_load: Metric,
     /// The part of the time in which that device had an operation under way.

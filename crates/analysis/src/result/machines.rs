@@ -85,6 +85,20 @@ pub struct OtherGuestUse {
     pub machine: MachineUse,
     /// The host's threads that ran it.
     pub qemu: QemuUse,
+    /// What it did to its own disk meanwhile; absent where it had nothing to do there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub disk: Option<DiskBeside>,
+}
+
+/// What a neighbour did to its disk while another was measured, in the same window.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
+pub struct DiskBeside {
+    /// Operations that ended, reads and writes.
+    pub operations_per_second: Metric,
+    /// What they moved, in megabytes of 1 000 000 bytes.
+    pub mb_per_second: Metric,
+    /// How long they took on average.
+    pub mean_us: Metric,
 }
 
 /// One machine of a cell.
@@ -98,6 +112,8 @@ pub struct Machine<'a> {
     pub cores: &'a MachineUse,
     /// Of a guest: the host's threads that ran it. Of a hypervisor: those of the guest that it was watched for.
     pub qemu: Option<&'a QemuUse>,
+    /// Of a neighbour: what it did to its disk.
+    pub disk: Option<&'a DiskBeside>,
 }
 
 impl CellAnalysis {
@@ -108,6 +124,7 @@ impl CellAnalysis {
 
     /// The machine at that place, where there is one.
     pub fn machine(&self, place: Place) -> Option<Machine<'_>> {
+        let other = || self.other_guests.iter().find(|guest| guest.place == place);
         let (cores, qemu) = match (place, &self.between) {
             (Place::Host, None) => (&self.host, None),
             (Place::Host, Some(between)) => {
@@ -117,12 +134,10 @@ impl CellAnalysis {
             (Place::Client, between) => (&between.as_ref()?.client.machine, None),
             (Place::Server, between) => (&between.as_ref()?.server.machine, None),
             (Place::Guest, _) => (self.guest.as_ref()?, self.qemu.as_ref()),
-            (other, _) => {
-                let guest = self.other_guests.iter().find(|guest| guest.place == other)?;
-                (&guest.machine, Some(&guest.qemu))
-            }
+            _ => other().map(|guest| (&guest.machine, Some(&guest.qemu)))?,
         };
-        Some(Machine { place, name: self.machine_name(place), cores, qemu })
+        let disk = other().and_then(|guest| guest.disk.as_ref());
+        Some(Machine { place, name: self.machine_name(place), cores, qemu, disk })
     }
 
     fn machine_name(&self, place: Place) -> &'static str {

@@ -88,6 +88,11 @@ impl Cell {
         self.nic.is_some() || self.disk.is_some()
     }
 
+    /// The size of its guest's disk, where it has one.
+    pub fn disk_bytes(&self) -> Option<u64> {
+        self.disk.map(|_| self.workload.file_size_bytes())
+    }
+
     /// What kind of device the model under test is: the disk's, where one is read and written.
     pub fn device_kind(&self) -> Option<NicKind> {
         let of_nic = || self.nic.map(|nic| nic.row().kind);
@@ -99,6 +104,7 @@ impl Cell {
         self.shares_lab_with(other)
             && self.testbed.neighbour == other.testbed.neighbour
             && (self.nic, self.disk, &self.guest) == (other.nic, other.disk, &other.guest)
+            && self.disk_bytes() == other.disk_bytes()
             && self.variant_name() == other.variant_name()
     }
 

@@ -92,6 +92,9 @@ pub struct OtherGuest {
     /// How it forwards, and by how many rules it holds packets against, as it told itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forwarding: Option<ForwardingFacts>,
+    /// As [`GuestSetup::disk`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disk: Option<DiskSetup>,
 }
 
 /// Which of the host's cores the threads of a lab were held to.

@@ -21,7 +21,7 @@ pub enum Place {
     Guest,
     /// A guest between switch and far end that hands on what comes; it only observes itself.
     Forwarder,
-    /// A guest beside the one under test; it only observes itself.
+    /// A guest beside the one under test; it observes itself, and is no end of what is measured.
     Neighbour,
     /// The host itself, or the hypervisor of a virtual machine at the other end of a path between two
     /// machines: it only observes the cores, the switch's ports and QEMU's threads.

@@ -5,7 +5,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Scenario, Testbed};
+use super::{Scenario, StorageKind, Testbed};
 use crate::workload::Workload;
 
 /// Where the far end of every load is.
@@ -61,9 +61,11 @@ pub enum Neighbour {
     /// No other guest.
     #[default]
     None,
-    /// A guest of the same shape on the same switch that does nothing.
+    /// A guest of the same shape that does nothing, on the same switch, or with a disk of the same model whose bytes are of
+    /// its own.
     Idle,
-    /// The same, and it keeps all its virtual CPUs busy while the load runs.
+    /// The same, and while the load runs it keeps all its virtual CPUs busy; beside the load of a disk its own disk, with
+    /// the same load.
     Busy,
 }
 
@@ -182,10 +184,29 @@ impl Scenario {
             check(is_asked && between_machines, &self.written_at(key), message.into());
         }
         for (key, is_asked) in of_guests {
-            let without_guest = self.factors.nic.is_empty() && !between_machines;
-            let message = "without a NIC model no load goes between guests: give factors.nic";
-            check(is_asked && without_guest, &self.written_at(key), message.into());
+            // Two guests share the host also where they have no network.
+            let (is_there, message) = match key {
+                "testbed.neighbour" => (
+                    self.factors.have_guests(),
+                    "there is no guest that it could be beside: give factors.nic or factors.disk",
+                ),
+                _ => (
+                    !self.factors.nic.is_empty(),
+                    "without a NIC model no load goes between guests: give factors.nic",
+                ),
+            };
+            check(
+                is_asked && !is_there && !between_machines,
+                &self.written_at(key),
+                message.into(),
+            );
         }
+        check(
+            has(&|one| one.neighbour != Neighbour::None && one.storage.kind == StorageKind::Device)
+                && !self.factors.disk.is_empty(),
+            &self.written_at("testbed.neighbour"),
+            "the block device is the one guest's: a neighbour's disk takes storage.kind = \"file\" or \"tmpfs\"".into(),
+        );
         check(
             has(&|one| one.firewall_rules > MOST_RULES),
             &self.written_at("testbed.firewall_rules"),
@@ -251,6 +272,22 @@ mod tests {
         );
         let baseline = &plan.cells[0].id;
         assert!(plan.cells[1..].iter().all(|cell| cell.baseline.as_ref() == Some(baseline)));
+    }
+
+    #[test]
+    fn a_disk_has_a_neighbour_without_a_network() {
+        let text = |testbed: &str| {
+            format!(
+                "name = \"t\"\nquestion = \"?\"\n[testbed]\n{testbed}\n[workload]\nkind = \"disk\"\n[factors]\n\
+                 disk = \"ide\"\nneighbour = [\"none\", \"busy\"]\n"
+            )
+        };
+        let plan = Plan::new(&parse("t.toml", &text(""), &[]).unwrap(), 1);
+        assert_eq!(ids(&plan), ["baseline", "ide/neighbour-none", "ide/neighbour-busy"]);
+        let refused = |testbed: &str| parse("t.toml", &text(testbed), &[]).unwrap_err().to_string();
+        assert!(refused("far_end = \"guest\"").contains("factors.nic"));
+        let device = "storage = { kind = \"device\", device = \"/dev/vdx\" }";
+        assert!(refused(device).contains("tmpfs"), "{}", refused(device));
     }
 
     #[test]

@@ -5,21 +5,36 @@ use std::sync::Arc;
 use vioperf_lab::qemu::{DiskSpec, Qemu, disk_image};
 use vioperf_lab::storage::{DiskFile, StorageError};
 use vioperf_model::plan::Cell;
-use vioperf_model::scenario::{ImageFormat, Storage};
+use vioperf_model::scenario::{ImageFormat, Neighbour, Storage};
 use vioperf_model::units::ByteSize;
 
 use super::failed::Failed;
 use crate::interrupt::{Interrupt, Urgency};
 
-/// Files that disks are in, by where they are and how large.
+/// Whose bytes a file has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Owner {
+    /// The guests under test, one after the other, and the baseline.
+    UnderTest,
+    /// The guests beside them.
+    Neighbour,
+}
+
+/// Files that disks are in, by whose and where they are and how large.
 #[derive(Debug, Default)]
 pub struct DiskFiles {
-    made: Vec<(Storage, Arc<DiskFile>)>,
+    made: Vec<(Owner, Storage, Arc<DiskFile>)>,
 }
 
 /// How much of a disk a cell reads and writes.
 pub fn size_of(cell: &Cell) -> ByteSize {
     ByteSize::from_bytes(cell.workload.file_size_bytes())
+}
+
+/// The same of all disks that it has at once: with a neighbour two.
+pub fn size_of_all(cell: &Cell) -> ByteSize {
+    let has_two = cell.disk.is_some() && cell.testbed.neighbour != Neighbour::None;
+    ByteSize::from_bytes(size_of(cell).as_bytes().saturating_mul(1 + u64::from(has_two)))
 }
 
 impl DiskFiles {
@@ -30,18 +45,22 @@ impl DiskFiles {
     pub(super) fn of(
         &mut self,
         cell: &Cell,
+        owner: Owner,
         interrupt: &Interrupt,
     ) -> Result<Arc<DiskFile>, Failed> {
         let (storage, size) = (&cell.testbed.storage, size_of(cell));
-        let is_it = |(own, file): &&(Storage, Arc<DiskFile>)| own == storage && file.size() == size;
-        if let Some((_, file)) = self.made.iter().find(is_it) {
+        let is_in = |own: &Owner, place: &Storage| *own == owner && place == storage;
+        let is_it = |(own, place, file): &&(Owner, Storage, Arc<DiskFile>)| {
+            is_in(own, place) && file.size() == size
+        };
+        if let Some((.., file)) = self.made.iter().find(is_it) {
             return Ok(Arc::clone(file));
         }
         // A device is open once: whoever had it before gives it up.
-        self.made.retain(|(own, _)| own != storage);
+        self.made.retain(|(own, place, _)| !is_in(own, place));
         let go_on = || interrupt.urgency() == Urgency::None;
         let file = Arc::new(DiskFile::make(storage, size, &go_on).map_err(failed)?);
-        self.made.push((storage.clone(), Arc::clone(&file)));
+        self.made.push((owner, storage.clone(), Arc::clone(&file)));
         Ok(file)
     }
 
@@ -52,6 +71,7 @@ impl DiskFiles {
     pub(super) fn disk_of(
         &mut self,
         cell: &Cell,
+        owner: Owner,
         number: u16,
         qemu: &Qemu,
         interrupt: &Interrupt,
@@ -59,7 +79,7 @@ impl DiskFiles {
         let Some(model) = cell.disk else { return Ok(None) };
         let drive = cell.guest.as_ref().map(|guest| guest.drive.clone()).unwrap_or_default();
         let file = match drive.format {
-            ImageFormat::Raw => self.of(cell, interrupt)?,
+            ImageFormat::Raw => self.of(cell, owner, interrupt)?,
             ImageFormat::Qcow2 => {
                 let empty = DiskFile::empty(&cell.testbed.storage, size_of(cell));
                 let file = empty.map_err(failed)?;

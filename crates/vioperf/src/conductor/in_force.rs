@@ -2,8 +2,9 @@
 //! counters.
 
 use vioperf_model::record::{CorePlacement, Party, Place};
-use vioperf_model::sample::AccessListCounters;
+use vioperf_model::sample::{AccessListCounters, Sample};
 use vioperf_model::scenario::{Neighbour, Topology};
+use vioperf_model::wire::Role;
 
 /// A neighbour that burned less than this part of the time of its node's samples, one virtual CPU being
 /// enough, was not busy: it has to share the host's cores with the load, but gets some of them.
@@ -24,7 +25,7 @@ pub fn fault_in(topology: Topology, parties: &[Party]) -> Option<String> {
             ));
         }
     }
-    let is_busy = || of(Place::Neighbour).and_then(burned).is_some_and(|part| part >= LEAST_BUSY);
+    let is_busy = || of(Place::Neighbour).is_some_and(was_busy);
     if topology.neighbour == Neighbour::Busy && !is_busy() {
         return Some("the neighbour was not busy while the load ran".to_owned());
     }
@@ -62,6 +63,16 @@ fn passed_rules(party: &Party) -> Option<u64> {
     passed(after).checked_sub(passed(before))
 }
 
+/// Whether a neighbour did what it is there for: moved bytes of its disk, or burned its cores.
+fn was_busy(neighbour: &Party) -> bool {
+    if neighbour.role != Role::Disk {
+        return burned(neighbour).is_some_and(|part| part >= LEAST_BUSY);
+    }
+    let moved = |sample: &Sample| sample.load.map(|load| load.bytes);
+    let [first, .., last] = neighbour.report.samples.as_slice() else { return false };
+    moved(first).zip(moved(last)).is_some_and(|(before, after)| after > before)
+}
+
 /// CPU time that it burned, as a part of the time of its samples.
 fn burned(party: &Party) -> Option<f64> {
     let [first, .., last] = party.report.samples.as_slice() else { return None };
@@ -72,8 +83,8 @@ fn burned(party: &Party) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use vioperf_model::record::{ClockRelation, Purpose};
-    use vioperf_model::sample::{LayerCounters, NodeReport, Sample, ThreadSwitches};
-    use vioperf_model::wire::{NodeIdentity, Role};
+    use vioperf_model::sample::{LayerCounters, LoadCounters, NodeReport, ThreadSwitches};
+    use vioperf_model::wire::NodeIdentity;
 
     use super::*;
 
@@ -130,6 +141,22 @@ mod tests {
         assert!(fault_in(topology, &[]).is_some());
         let idle = Topology { neighbour: Neighbour::Idle, ..topology };
         assert!(fault_in(idle, &[party(Place::Neighbour, 0, 0)]).is_none());
+    }
+
+    #[test]
+    fn a_neighbour_whose_disk_stands_still_is_a_fault() {
+        let topology = Topology { neighbour: Neighbour::Busy, ..Topology::default() };
+        let with_disk = |moved: [u64; 2]| {
+            // Cores that burn are not what it is there for.
+            let mut party = party(Place::Neighbour, 0, 1_000_000);
+            party.role = Role::Disk;
+            for (sample, bytes) in party.report.samples.iter_mut().zip(moved) {
+                sample.load = Some(LoadCounters { bytes, ..LoadCounters::default() });
+            }
+            party
+        };
+        assert_eq!(fault_in(topology, &[with_disk([0, 4096])]), None);
+        assert!(fault_in(topology, &[with_disk([4096, 4096])]).unwrap().contains("neighbour"));
     }
 
     #[test]

@@ -15,7 +15,7 @@ use vioperf_model::wire::WatchedProcess;
 use vioperf_model::workload::{Workload, WorkloadKind};
 
 use super::core_speed::Cores;
-use super::disk_files::DiskFiles;
+use super::disk_files::{DiskFiles, Owner};
 use super::failed::Failed;
 use super::hypervisor::GuestSupply;
 use super::in_force;
@@ -26,7 +26,7 @@ use super::schedule::{Attempt, AttemptEnd, Stage};
 use super::search;
 use super::standing::{Standing, bring_up};
 use super::standing_guest::{StandingGuest, beside};
-use super::trial::{self, Beside, Measured, Nodes};
+use super::trial::{self, Beside, Meanwhile, Measured, Nodes};
 use crate::interrupt::{Interrupt, Urgency};
 use crate::live::Watch;
 
@@ -175,7 +175,12 @@ fn nodes<'a>(standing: &'a mut Standing, cell: &Cell, is_emulated: bool) -> Node
             continue;
         }
         let is_busy = *part == GuestPart::Neighbour && cell.testbed.neighbour == Neighbour::Busy;
-        beside.push(Beside { endpoint, is_busy });
+        let meanwhile = match cell.workload.kind {
+            _ if !is_busy => Meanwhile::Nothing,
+            WorkloadKind::Disk => Meanwhile::SameDiskLoad,
+            _ => Meanwhile::AllCores,
+        };
+        beside.push(Beside { endpoint, meanwhile });
     }
     let is_disk = cell.workload.kind == WorkloadKind::Disk;
     let has_far = !is_disk || cell.workload.background_load().is_some();
@@ -313,7 +318,7 @@ impl LabStage<'_> {
     fn give_disk(&mut self, standing: &mut Standing, cell: &Cell) -> Result<(), Failed> {
         standing.second.disk = None;
         if cell.workload.kind == WorkloadKind::Disk && cell.is_baseline() {
-            let file = self.disk_files.of(cell, self.interrupt)?;
+            let file = self.disk_files.of(cell, Owner::UnderTest, self.interrupt)?;
             standing.second.disk = Some(file.path());
         }
         Ok(())

@@ -18,7 +18,8 @@ use vioperf_model::wire::{
     InterfaceSelector, Route,
 };
 
-use super::addresses::{self, Owner};
+use super::addresses;
+use super::disk_files::Owner;
 use super::failed::Failed;
 use super::hypervisor::milliseconds;
 use super::lab_stage::LabStage;
@@ -43,6 +44,8 @@ pub(super) struct StandingGuest {
     pub(super) built_for: Cell,
     /// Of one that hands packets on: what it told of that.
     forwarding: Option<ForwardingFacts>,
+    /// Its disk, where it has one.
+    disk: Option<DiskSetup>,
 }
 
 impl StandingGuest {
@@ -59,13 +62,15 @@ impl StandingGuest {
             port: self.guest.port().map(str::to_owned),
             far_port: self.guest.port_of(1).map(str::to_owned),
             forwarding: self.forwarding,
+            disk: self.disk.clone(),
         }
     }
 
     /// Whether it can have that part in a cell's lab, which stands.
     pub(super) fn serves(&self, part: GuestPart, cell: &Cell) -> bool {
         let of = |cell: &Cell| {
-            (cell.nic, cell.disk, cell.guest.clone(), cell.variant_name().map(str::to_owned))
+            let devices = (cell.nic, cell.disk, cell.disk_bytes());
+            (devices, cell.guest.clone(), cell.variant_name().map(str::to_owned))
         };
         self.part == part
             && match part {
@@ -115,7 +120,7 @@ pub(super) fn route(cell: &Cell, to_far: bool, gateway: Option<IpAddr>) -> Vec<R
 fn to_peer(cell: &Cell, gateway: Option<IpAddr>) -> Vec<Route> {
     let Some(gateway) = gateway else { return Vec::new() };
     let ip = cell.testbed.ip;
-    let further = addresses::further(ip, Owner::Peer, &cell.workload);
+    let further = addresses::further(ip, addresses::Owner::Peer, &cell.workload);
     let route = |network: IpAddr| {
         let prefix_length = if network.is_ipv4() { 32 } else { 128 };
         Route { network, prefix_length, gateway }
@@ -147,12 +152,17 @@ impl LabStage<'_> {
         let nics = self.nics(standing, cell, part, number)?;
         let order = self.supply.of(cell).ok_or_else(no_guest)?;
         let factory = &order.factory;
-        let disk = match part {
-            GuestPart::UnderTest => {
+        let owner = match part {
+            GuestPart::UnderTest => Some(Owner::UnderTest),
+            GuestPart::Neighbour => Some(Owner::Neighbour),
+            GuestPart::FarEnd | GuestPart::Forwarder => None,
+        };
+        let disk = match owner {
+            Some(owner) => {
                 let qemu = &factory.hypervisor.qemu;
-                self.disk_files.disk_of(cell, number, qemu, self.interrupt)?
+                self.disk_files.disk_of(cell, owner, number, qemu, self.interrupt)?
             }
-            _ => None,
+            None => None,
         };
         let started = Instant::now();
         // A disk that QEMU takes at boot alone: with a boot of its own.
@@ -246,7 +256,7 @@ impl LabStage<'_> {
             drive: disk.drive,
         });
         let setup = GuestSetup {
-            disk,
+            disk: disk.clone(),
             huge_pages_mib,
             processor,
             ready_ms,
@@ -261,10 +271,9 @@ impl LabStage<'_> {
         };
         let greets = guest.ports().is_some();
         let interface = interfaces.into_iter().next().unwrap_or_default();
-        let disk = disk_path;
-        let endpoint = Endpoint { place, link, addresses, interface, greets, disk };
+        let endpoint = Endpoint { place, link, addresses, interface, greets, disk: disk_path };
         let built_for = cell.clone();
-        Ok((StandingGuest { part, endpoint, guest, built_for, forwarding }, setup))
+        Ok((StandingGuest { part, endpoint, guest, built_for, forwarding, disk }, setup))
     }
 
     /// The NICs of a guest that is to be started, the one on the near side first.
@@ -283,7 +292,8 @@ impl LabStage<'_> {
             Chain::Router => addresses::beyond_router(own),
             Chain::None | Chain::Bridge => own,
         };
-        let further = addresses::further(cell.testbed.ip, Owner::Guest(number), &cell.workload);
+        let further =
+            addresses::further(cell.testbed.ip, addresses::Owner::Guest(number), &cell.workload);
         let nic = |addresses: Vec<IpAddr>, routes| Nic {
             spec: NicSpec {
                 model,

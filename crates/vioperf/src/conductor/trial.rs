@@ -77,18 +77,41 @@ pub struct Nodes<'a> {
 pub struct Beside<'a> {
     /// Its node and its interface.
     pub endpoint: &'a mut Endpoint,
-    /// Whether it burns all its virtual CPUs meanwhile.
-    pub is_busy: bool,
+    /// What it does while the load runs.
+    pub meanwhile: Meanwhile,
+}
+
+/// What a guest beside the path does while the load runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Meanwhile {
+    /// Nothing, or what its part in the path is.
+    Nothing,
+    /// It burns all its virtual CPUs.
+    AllCores,
+    /// It does to its own disk what is measured of the other.
+    SameDiskLoad,
 }
 
 impl Beside<'_> {
-    /// Makes it ready to observe, and to burn.
+    /// Makes it ready to observe, and for what it does meanwhile.
     fn prepare(&mut self, workload: &Workload, interval: TimeSpan) -> Result<(), NodeError> {
-        let link = &mut self.endpoint.link;
+        let Endpoint { link, disk, .. } = &mut *self.endpoint;
         let cores = u16::try_from(link.identity().cores).unwrap_or(MAX_BURNERS).min(MAX_BURNERS);
-        let observes = part(Role::Observer, workload, interval, Vec::new());
-        let load = self.is_busy.then(|| CoreLoad::from_ppm(u64::from(cores) * 1_000_000));
-        link.prepare(Prepare { counts_hardware: true, ..burning(load, observes) }).map(drop)
+        let all = CoreLoad::from_ppm(u64::from(cores) * 1_000_000);
+        let (role, burn, disk) = match self.meanwhile {
+            Meanwhile::Nothing => (Role::Observer, None, None),
+            Meanwhile::AllCores => (Role::Observer, Some(all), None),
+            Meanwhile::SameDiskLoad => (Role::Disk, None, disk.clone()),
+        };
+        let does = Prepare { disk, ..part(role, workload, interval, Vec::new()) };
+        link.prepare(Prepare { counts_hardware: true, ..burning(burn, does) }).map(drop)
+    }
+
+    /// The load that it has, if it has one.
+    fn legs(&self) -> Vec<Leg> {
+        let loads = self.meanwhile == Meanwhile::SameDiskLoad;
+        let leg = Leg { purpose: Purpose::Neighbour, role: Role::Disk };
+        loads.then_some(leg).into_iter().collect()
     }
 }
 
@@ -192,7 +215,8 @@ pub fn conduct_and_drain(
         parties.reverse();
     }
     for (beside, clock) in nodes.beside.iter_mut().zip(clocks_beside) {
-        parties.push(party(beside.endpoint, Vec::new(), clock)?);
+        let legs = beside.legs();
+        parties.push(party(beside.endpoint, legs, clock)?);
     }
     let mut report = nodes.host.collect()?;
     if let Some((before, after)) = kvm_before.zip(kvm_after) {

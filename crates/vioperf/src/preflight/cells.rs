@@ -125,7 +125,7 @@ fn no_storage(cell: &Cell, known: &mut Storages) -> Option<LeftOut> {
     if cell.workload.kind != WorkloadKind::Disk {
         return None;
     }
-    let wanted = (cell.testbed.storage.clone(), disk_files::size_of(cell));
+    let wanted = (cell.testbed.storage.clone(), disk_files::size_of_all(cell));
     let lack = match known.iter().find(|(own, _)| *own == wanted) {
         Some((_, lack)) => lack.clone(),
         None => {

@@ -119,9 +119,9 @@ const GROUPS: &[Group] = &[
     Group {
         name: "Operations of a disk",
         read: "counted by the node as operations end, by worker; timed as latency is (below), reads and writes each for themselves; `disk_device_…` of `/proc/diskstats`, before and after the load",
-        side: "the guest, of a baseline the host; `disk_device_…` the host",
+        side: "the guest, of a baseline the host; `disk_device_…` the host; `neighbour_disk_…` the neighbour",
         wrong: "The host's page cache answers where `guest.drive.cache` lets it, or a device's own cache: [disk.md](disk.md). What was written before counts on flash; a file with holes is read from nowhere.",
-        has: |name| name.starts_with("disk_"),
+        has: |name| name.starts_with("disk_") || name.starts_with("neighbour_disk_"),
     },
     Group {
         name: "Transactions and latency",

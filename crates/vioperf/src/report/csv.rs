@@ -1,7 +1,7 @@
 //! For spreadsheets and scripts: one row a cell, units in the names of the columns (RFC 4180; the
 //! notice stands before as a comment). An empty field is no value.
 
-use vioperf_analysis::columns::named;
+use vioperf_analysis::columns::{all as all_metrics, named};
 use vioperf_analysis::result::{CellAnalysis, EndFacts, MachineUse, Metric, RunAnalysis};
 use vioperf_analysis::wording;
 use vioperf_model::record::Place;
@@ -157,13 +157,12 @@ fn machine_columns() -> Vec<(String, Option<Place>)> {
     let beside = Place::MACHINES.into_iter();
     let beside = beside.filter(|place| ![Place::Host, Place::Guest].contains(place));
     let columns = beside.flat_map(|place| {
-        let machine = place.key().replace('-', "_");
-        let qemu = place.qemu_label().map(|_| (format!("{machine}_qemu_percent_of_core"), None));
-        let own = [
-            (format!("{machine}_busy_percent_of_core"), None),
-            (format!("{machine}_busy_percent_by_core"), Some(place)),
-        ];
-        own.into_iter().chain(qemu)
+        let own = all_metrics().iter().filter(move |column| column.machine() == Some(place));
+        let mut own: Vec<(String, Option<Place>)> =
+            own.map(|column| (column.name.to_owned(), None)).collect();
+        let by_core = format!("{}_busy_percent_by_core", place.key().replace('-', "_"));
+        own.insert(own.len().min(1), (by_core, Some(place)));
+        own
     });
     columns.collect()
 }

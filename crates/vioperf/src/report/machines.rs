@@ -1,10 +1,11 @@
 //! Whose cores were how busy, for a terminal: every machine of a cell.
 
-use vioperf_analysis::result::{CellAnalysis, CoreUse, Machine, RunAnalysis};
+use vioperf_analysis::measure::Unit;
+use vioperf_analysis::result::{CellAnalysis, CoreUse, DiskBeside, Machine, RunAnalysis};
 
 use super::table::{Column, number, text};
 use super::text::wrap;
-use super::values::{NO_VALUE, whole};
+use super::values::{NO_VALUE, mean, whole, with_interval};
 
 /// Columns of [`rows`].
 pub const CORES: &[Column] = &[
@@ -61,10 +62,22 @@ pub fn other_guests(analysis: &RunAnalysis, columns: usize) -> String {
 fn other_guest(machine: &Machine<'_>) -> String {
     let own = format!("{} {} %", machine.name, whole(&machine.cores.busy_percent_of_core));
     let Some(qemu) = machine.qemu else { return own };
+    let disk = machine.disk.map(|disk| format!(", its disk {}", disk_beside(disk)));
     format!(
-        "{own}, its QEMU {} % (vCPUs {} %), waiting for a core {} %",
+        "{own}, its QEMU {} % (vCPUs {} %), waiting for a core {} %{}",
         whole(&qemu.total_percent_of_core),
         whole(&qemu.vcpu_percent_of_core),
         whole(&qemu.waiting_percent_of_core),
+        disk.unwrap_or_default(),
+    )
+}
+
+/// What a neighbour did to its disk (`8.31 ± 0.2 k/s, 34 MB/s, mean 110 µs`).
+pub fn disk_beside(disk: &DiskBeside) -> String {
+    format!(
+        "{}, {} MB/s, mean {} µs",
+        with_interval(&disk.operations_per_second, Unit::Operations),
+        mean(&disk.mb_per_second),
+        mean(&disk.mean_us),
     )
 }

@@ -3,7 +3,7 @@
 use vioperf_analysis::analyse;
 use vioperf_analysis::result::RunAnalysis;
 use vioperf_analysis::testing::Synthetic;
-use vioperf_model::record::{LeftOut, Outcome, Place, RunEnd, RunEnding};
+use vioperf_model::record::{LeftOut, Outcome, Place, Purpose, RunEnd, RunEnding};
 use vioperf_model::workload::WorkloadKind;
 
 use super::text::width;
@@ -426,4 +426,30 @@ fn every_guest_is_in_the_tables_of_cores() {
     }
     assert!(!at("far_guest_qemu_percent_of_core", row).unwrap().is_empty());
     assert_eq!(at("neighbour_busy_percent_of_core", row).unwrap(), "");
+}
+
+#[test]
+fn what_a_neighbour_did_to_its_disk_is_told_and_counted_for_nobody_else() {
+    let mut synthetic = Synthetic::of_kind(WorkloadKind::Disk);
+    let plain = analysed(&synthetic);
+    for trial in &mut synthetic.trials {
+        let guest = trial.parties.iter().find(|party| party.place == Place::Guest);
+        let Some(mut beside) = guest.cloned() else { continue };
+        (beside.place, beside.purpose) = (Place::Neighbour, Purpose::Neighbour);
+        trial.parties.push(beside);
+    }
+    let analysis = analysed(&synthetic);
+    for (cell, before) in analysis.cells.iter().zip(&plain.cells) {
+        assert_eq!(cell.headline(), before.headline(), "{}", cell.id);
+        let Some(machine) = cell.machine(Place::Neighbour) else { continue };
+        let (own, beside) = (cell.disk.as_ref().unwrap(), machine.disk.unwrap());
+        assert_eq!(own.operations_per_second, beside.operations_per_second, "{}", cell.id);
+        assert_eq!(own.mb_per_second, beside.mb_per_second, "{}", cell.id);
+        assert_eq!(own.latency.mean_us.mean(), beside.mean_us.mean(), "{}", cell.id);
+    }
+    let text = terminal::render(&analysis, false, false);
+    assert!(flat(&text).contains("its disk "), "{text}");
+    assert!(page_of(&synthetic).contains("’s own disk did "));
+    let csv = csv::render(&analysis);
+    assert!(csv.contains("neighbour_disk_operations_per_second"), "{csv}");
 }

@@ -1,15 +1,24 @@
 //! The guests beside the one under test: each with its cores, and the threads that ran it.
 
 use maud::{Markup, html};
-use vioperf_analysis::result::{CellAnalysis, Machine};
+use vioperf_analysis::result::{CellAnalysis, DiskBeside, Machine};
 
 use super::tables;
+use crate::report::machines::disk_beside;
 use crate::report::values::Workload;
 
 /// A row a guest; nothing where no cell has one.
 pub fn table(workload: &Workload<'_>) -> Markup {
     let guests = workload.cells.iter().map(|cell| cell.other_guests.len());
     let count: usize = guests.sum();
+    let disks: Vec<(&CellAnalysis, &str, &DiskBeside)> = workload
+        .cells
+        .iter()
+        .flat_map(|cell| {
+            let told = cell.other_guests.iter().filter_map(|guest| cell.machine(guest.place));
+            told.filter_map(|machine| Some((*cell, machine.name, machine.disk?)))
+        })
+        .collect();
     html! {
         @if count > 0 {
             div.scroll tabindex="0" {
@@ -26,6 +35,9 @@ pub fn table(workload: &Workload<'_>) -> Markup {
                         }
                     }
                 }
+            }
+            @for (cell, name, disk) in disks {
+                p { (cell.path) ": beside it the " (name) "’s own disk did " (disk_beside(disk)) "." }
             }
         }
     }
