@@ -31,8 +31,17 @@ pub struct DiskReading {
     writes: Result<Times, Absent>,
     given_up: Reading,
     pub(crate) device: Result<DeviceReading, Absent>,
-    /// How operations got to the kernel, and whether past its page cache.
-    way: Option<(&'static str, bool)>,
+    way: Option<Way>,
+}
+
+/// How operations got to the kernel.
+#[derive(Debug, Clone)]
+struct Way {
+    engine: &'static str,
+    /// The version of fio, where it handed them over.
+    fio: Option<String>,
+    /// Whether past the page cache.
+    direct: bool,
 }
 
 /// What the block device of the host did that moved most while the load ran.
@@ -130,7 +139,11 @@ impl DiskReading {
                 .map(|outcome| outcome.given_up as f64)
                 .ok_or_else(|| "the load was none of a disk".into()),
             device: DeviceReading::of(trial, loaded),
-            way: outcome.map(|outcome| (outcome.engine.name(), outcome.direct)),
+            way: outcome.map(|outcome| Way {
+                engine: outcome.engine.name(),
+                fio: outcome.fio.clone(),
+                direct: outcome.direct,
+            }),
         }
     }
 
@@ -149,8 +162,9 @@ pub(crate) fn gather(trials: &CellTrials, baseline: Option<&CellTrials>) -> Disk
     let device = |read: fn(&DeviceReading) -> f64| {
         trials.metric_of(move |r| Ok(read(r.disk.device.as_ref().map_err(Clone::clone)?)))
     };
-    let ways = || trials.completed.iter().filter_map(|readings| readings.disk.way);
-    let engines: BTreeSet<&'static str> = ways().map(|(engine, _)| engine).collect();
+    let ways = || trials.completed.iter().filter_map(|readings| readings.disk.way.as_ref());
+    let engines: BTreeSet<&'static str> = ways().map(|way| way.engine).collect();
+    let fio: BTreeSet<&String> = ways().filter_map(|way| way.fio.as_ref()).collect();
     Disk {
         operations_per_second: trials.metric(|r| &r.headline),
         reads_per_second: trials.metric(|r| &r.disk.reads_per_second),
@@ -172,7 +186,8 @@ pub(crate) fn gather(trials: &CellTrials, baseline: Option<&CellTrials>) -> Disk
             guest_us: trials.metric_of(per_unit(2, 1e6)),
         },
         engines: engines.into_iter().collect(),
-        direct: ways().map(|(_, direct)| direct).reduce(|all, one| all && one),
+        fio: fio.into_iter().cloned().collect(),
+        direct: ways().map(|way| way.direct).reduce(|all, one| all && one),
     }
 }
 

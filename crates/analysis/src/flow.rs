@@ -175,16 +175,41 @@ impl View<'_> {
         let window = self.window()?;
         let count =
             window.increase("load", |sample| sample.load_of_leg(self.leg).and_then(&counter))?;
-        Ok(count as f64 / window.seconds)
+        Ok(count as f64 / self.seconds_counted(window)?)
+    }
+
+    /// Between the first and the last count of the load in the window.
+    fn seconds_counted(&self, window: &Window<'_>) -> Result<f64, Absent> {
+        let (first, last) = (window.samples().first(), window.samples().last());
+        match (
+            first.and_then(|one| self.counted_at(one)),
+            last.and_then(|one| self.counted_at(one)),
+        ) {
+            (Some(first), Some(last)) if last > first => Ok((last - first) as f64 / 1e9),
+            (Some(_), Some(_)) => Err("the load told nothing of itself meanwhile".into()),
+            _ => Ok(window.seconds),
+        }
+    }
+
+    /// When the load of a sample was counted, where there is one.
+    fn counted_at(&self, sample: &Sample) -> Option<u64> {
+        let load = sample.load_of_leg(self.leg)?;
+        Some(load.counted_at_ns.unwrap_or(sample.monotonic_ns))
     }
 
     /// How the load moved at that end.
     fn course(&self, unit: Unit) -> Option<Course> {
         let (counter, factor) = unit.counter();
         let samples = self.window().ok()?.samples();
-        let first = samples.first()?.monotonic_ns;
-        let moved = samples.iter().map(|sample| {
-            let seconds = sample.monotonic_ns.saturating_sub(first) as f64 / 1e9;
+        let first = self.counted_at(samples.first()?)?;
+        // What was counted once is in several samples.
+        let mut last = None;
+        let counted = samples.iter().filter(|sample| {
+            let at = self.counted_at(sample);
+            at.is_none() || std::mem::replace(&mut last, at) != at
+        });
+        let moved = counted.map(|sample| {
+            let seconds = self.counted_at(sample)?.saturating_sub(first) as f64 / 1e9;
             let count = sample.load_of_leg(self.leg).and_then(counter)?;
             Some((seconds, count as f64 * factor))
         });
@@ -211,6 +236,37 @@ mod tests {
             }
         }
         trial
+    }
+
+    #[test]
+    fn what_was_counted_earlier_is_a_rate_of_the_time_between_the_counts() {
+        let mut trial = Synthetic::calm_kvm().trials.remove(0);
+        let measure = Measure::of(WorkloadKind::TcpStream);
+        let rate =
+            |trial: &TrialRecord| Flow::all(trial, Purpose::Measured).remove(0).headline(measure);
+        let as_sampled = rate(&trial).unwrap();
+        let receiver = trial
+            .parties
+            .iter_mut()
+            .find(|party| matches!(party.role, Role::Receiver { .. }))
+            .unwrap();
+        // Each sample has what was counted at the one before it; the first counts twice.
+        let before: Vec<_> = receiver.report.samples.clone();
+        for (at, sample) in receiver.report.samples.iter_mut().enumerate() {
+            let counted = &before[at.saturating_sub(1)];
+            let counted_at_ns = Some(counted.monotonic_ns);
+            sample.load = counted.load.map(|load| LoadCounters { counted_at_ns, ..load });
+        }
+        let as_counted = rate(&trial).unwrap();
+        assert!((as_counted / as_sampled - 1.0).abs() < 1e-6, "{as_counted} {as_sampled}");
+        let course = Flow::all(&trial, Purpose::Measured).remove(0).course(measure);
+        assert!(course.is_some());
+        for party in &mut trial.parties {
+            for load in party.report.samples.iter_mut().filter_map(|sample| sample.load.as_mut()) {
+                load.counted_at_ns = Some(7);
+            }
+        }
+        assert!(rate(&trial).unwrap_err().to_string().contains("told nothing of itself"));
     }
 
     #[test]

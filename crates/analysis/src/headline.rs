@@ -355,6 +355,7 @@ mod tests {
             name: (*name).into(),
             testbed: Changes::of("rate", format!("{rate} bit/s")).unwrap(),
             guest: Changes::default(),
+            workload: Changes::default(),
         };
         run.scenario.variants = variants.iter().map(variant).collect();
         run.scenario.factors.nic = Default::default();

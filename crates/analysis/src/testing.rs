@@ -137,6 +137,7 @@ impl Synthetic {
             name: (*name).to_owned(),
             guest: Changes::default(),
             testbed: Changes::default(),
+            workload: Changes::default(),
         };
         run.scenario.variants = variants.iter().map(variant).collect();
         run.hypervisor = Some(hypervisor(false));

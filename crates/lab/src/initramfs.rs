@@ -13,7 +13,7 @@ use std::io::{self, Write};
 
 use crate::kernel::ModuleSet;
 
-pub use programs::{ProgramError, Programs};
+pub use programs::{ProgramError, Programs, find_program};
 
 /// Where the guest finds [the list](Initramfs#modules) of modules.
 pub const MANIFEST: &str = "/lib/modules/manifest.json";
@@ -32,7 +32,7 @@ pub struct Initramfs<'a> {
     pub agent: &'a [u8],
     /// The drivers to pack.
     pub modules: &'a ModuleSet,
-    /// What else is in it: of a guest that is to be looked at.
+    /// What else is in it: of a guest that is to be looked at, or whose load a program does.
     pub programs: &'a Programs,
 }
 

@@ -200,9 +200,31 @@ mod tests {
             name: name.to_owned(),
             guest: Changes::default(),
             testbed: Changes::default(),
+            workload: Changes::default(),
         };
         scenario.variants = vec![variant("old"), variant("new")];
         scenario
+    }
+
+    #[test]
+    fn a_variant_of_the_load_has_baselines_of_its_own() {
+        let mut scenario = with_variants("group");
+        scenario.variants[1].workload = Changes::of("warmup", "700 ms").unwrap();
+        let plan = Plan::new(&scenario, 1);
+        // As many baselines for each variant as there are for both where the load is one.
+        assert_eq!(plan.cells.len(), 2 * (4 + 12));
+        for cell in &plan.cells {
+            let is_new = cell.variant_name().unwrap() == "new";
+            let expected = if is_new { 700 } else { 500 };
+            assert_eq!(
+                cell.workload.warmup,
+                crate::units::TimeSpan::from_millis(expected),
+                "{}",
+                cell.id
+            );
+            let Some(baseline) = &cell.baseline else { continue };
+            assert_eq!(plan.cell(baseline).unwrap().variant_name(), cell.variant_name());
+        }
     }
 
     #[test]

@@ -87,6 +87,10 @@ pub struct LoadCounters {
     /// Operations ended, where the load is one of a disk.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk: Option<DiskCounters>,
+    /// When all of this was counted, by the clock of the sample, where that was earlier: fio tells of itself now and
+    /// then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counted_at_ns: Option<u64>,
 }
 
 /// Time one core spent in each state, in clock ticks: a `cpuN` line of `/proc/stat`.

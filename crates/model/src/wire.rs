@@ -24,7 +24,7 @@ pub use disk::DiskFacts;
 pub use forwarding::{ForwardingConfig, ForwardingFacts, ForwardingWay, Route};
 
 /// Raised when messages change so that an older side could not follow.
-pub const PROTOCOL_VERSION: u32 = 4;
+pub const PROTOCOL_VERSION: u32 = 5;
 
 /// The longest frame either side accepts.
 pub const MAX_FRAME_BYTES: usize = 16 << 20;

@@ -2,6 +2,7 @@
 
 mod choices;
 mod disk;
+mod engine;
 mod keys;
 mod limits;
 mod mix;
@@ -15,6 +16,7 @@ use crate::units::{BitRate, ByteSize, Ratio, TimeSpan};
 
 pub use choices::{Background, Direction, ReceiveWay, Receivers, SendWay, Transport};
 pub use disk::SECTOR_BYTES;
+pub use engine::Engine;
 pub use keys::{WorkloadKey, kinds_of, workload_keys};
 pub use mix::{MixLine, OperationKind};
 pub use search::Search;
@@ -231,6 +233,10 @@ pub struct Workload {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-absent" = "none"))]
     pub busy_poll: Option<TimeSpan>,
+    /// Who reads and writes the disk.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-absent" = "`vioperf`"))]
+    pub engine: Option<Engine>,
     /// Bytes that one operation reads or writes, in whole sectors of 512 bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-absent" = "4 KiB"))]
@@ -312,6 +318,7 @@ impl Workload {
             background_direction: None,
             background_rate: None,
             busy_poll: None,
+            engine: None,
             block_size: None,
             read_share: None,
             random_share: None,

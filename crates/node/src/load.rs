@@ -59,6 +59,10 @@ pub(crate) fn prepare(part: &Prepare) -> Result<Box<dyn Load>, LoadError> {
         });
     }
     match workload.kind {
+        WorkloadKind::Disk if workload.is_by_fio() => {
+            let disk = part.disk.as_deref();
+            Ok(Box::new(disk::Fio::prepare(role, workload, disk, part.deadline)?))
+        }
         WorkloadKind::Disk => {
             Ok(Box::new(disk::Disk::prepare(role, workload, part.disk.as_deref())?))
         }

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use anyhow::anyhow;
-use vioperf_lab::initramfs::Programs;
+use vioperf_lab::initramfs::{Programs, find_program};
 use vioperf_lab::kernel::ModuleTree;
 use vioperf_lab::preflight::{self, Check, Status};
 use vioperf_lab::qemu::{Qemu, QemuError};
@@ -23,7 +23,7 @@ use crate::conductor::hypervisor::Ingredients;
 use crate::exit::Failure;
 use crate::guest_kernel;
 
-use cells::Lacking;
+use cells::{FIO, Lacking};
 
 /// A scenario that can be run here.
 #[derive(Debug)]
@@ -79,6 +79,7 @@ pub fn check(mut scenario: Scenario, overwritten: &[String]) -> Result<Ready, Fa
     let wanted = Wanted {
         guests: topologies.iter().map(|one| one.guests()).max().unwrap_or(1),
         forwards: topologies.iter().any(|one| one.chain != Chain::None),
+        fio: wants_fio(&scenario),
     };
     for (name, guest) in guests {
         let Some((_, qemu)) = qemus.iter().find(|(known, _)| *known == guest.qemu) else {
@@ -118,6 +119,36 @@ pub fn check(mut scenario: Scenario, overwritten: &[String]) -> Result<Ready, Fa
     }
     Err(cannot_run(&problems))
 }
+
+/// Whether a guest has fio for its load, which is packed if there is one.
+fn wants_fio(scenario: &Scenario) -> bool {
+    let cells = Plan::new(scenario, 0).cells;
+    let is_its = |cell: &vioperf_model::plan::Cell| {
+        cell.has_guest() && cell.workload.is_by_fio() && cell.workload.unlike_fio().is_none()
+    };
+    cells.iter().any(is_its) && find_program(FIO).is_some()
+}
+
+/// What guests have beside the agent, with room for it in their memory.
+fn programs_for(guest: &Guest, fio: bool) -> Result<Programs, String> {
+    let mut programs = Programs::default();
+    if fio {
+        programs.add(FIO).map_err(|error| format!("no guest can have fio: {error}"))?;
+    }
+    // It is in memory twice while the kernel unpacks it, and half of the memory is what it may take.
+    let needed = GUEST_WITHOUT_PROGRAMS + 2 * programs.size_bytes();
+    if fio && guest.memory.as_bytes() < needed {
+        return Err(format!(
+            "fio and its libraries take {} MiB in a guest: give guest.memory at least {} MiB",
+            programs.size_bytes() >> 20,
+            needed.div_ceil(64 << 20) * 64
+        ));
+    }
+    Ok(programs)
+}
+
+/// Bytes of memory that a guest needs where it has nothing but the agent.
+const GUEST_WITHOUT_PROGRAMS: u64 = 128 << 20;
 
 /// A block device is written to where the user has named it twice.
 fn check_allowed(scenario: &Scenario, overwritten: &[String]) -> Result<(), Failure> {
@@ -255,6 +286,8 @@ struct Wanted {
     guests: u32,
     /// Whether one of them hands packets on.
     forwards: bool,
+    /// Whether one of them has fio for its load.
+    fio: bool,
 }
 
 /// What QEMU lacks for a way of reading and writing disks, in words.
@@ -276,7 +309,7 @@ fn ingredients_of(
     guest: Guest,
     qemu: &Result<Qemu, QemuError>,
     Models { nics, disks }: &Models,
-    Wanted { guests, forwards }: Wanted,
+    Wanted { guests, forwards, fio }: Wanted,
 ) -> Result<Ingredients, Vec<String>> {
     let memory_mib = (guest.memory.as_bytes() >> 20).saturating_mul(guests.into());
     let checks = preflight::all(Path::new("/"), qemu, nics, memory_mib);
@@ -308,13 +341,14 @@ fn ingredients_of(
         let refused = guest.driver_options.iter().filter_map(check);
         problems.extend(refused.map(|error| error.to_string()));
     }
-    match (qemu, kernel) {
-        (Ok(qemu), Ok(kernel)) if problems.is_empty() => {
+    let programs = programs_for(&guest, fio);
+    problems.extend(programs.as_ref().err().cloned());
+    match (qemu, kernel, programs) {
+        (Ok(qemu), Ok(kernel), Ok(programs)) if problems.is_empty() => {
             let (qemu, models, disks) = (qemu.clone(), nics.clone(), disks.clone());
-            let programs = Programs::default();
             Ok(Ingredients { qemu, kernel, models, disks, guest, forwards, name, programs })
         }
-        (_, kernel) => {
+        (_, kernel, _) => {
             problems.extend(kernel.err().map(|error| format!("{error:#}")));
             Err(problems)
         }

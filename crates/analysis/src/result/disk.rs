@@ -40,8 +40,11 @@ pub struct Disk {
     pub given_up: Metric,
     /// CPU time per operation.
     pub service_demand: TransactionDemand,
-    /// How operations got to the kernel (`io_uring`, or `threads` where it refuses that).
+    /// How operations got to the kernel (`io_uring`; where it refuses that `threads`, or `libaio` of fio).
     pub engines: Vec<&'static str>,
+    /// The versions of fio, where it was what read and wrote.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub fio: Vec<String>,
     /// Whether every trial opened the disk with `O_DIRECT`, past the page cache of the machine that the
     /// load ran on; absent where no trial tells.
     pub direct: Option<bool>,

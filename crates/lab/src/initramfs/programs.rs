@@ -1,4 +1,4 @@
-//! Programs of the host for a guest that is to be looked at: each with the libraries that it is linked with, at the paths that
+//! Programs of the host for a guest that is to be looked at, or whose load is one of them: each with the libraries that it is linked with, at the paths that
 //! its loader looks for.
 
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 
 use object::read::elf::{ElfFile64, ProgramHeader};
 
-/// What a guest has beside its agent; nothing in one that is measured.
+/// What a guest has beside its agent; nothing in one that is measured, but for the program that does its load.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Programs {
     /// By their paths in the guest, without the leading slash.
@@ -56,7 +56,8 @@ impl Programs {
     /// # Errors
     /// [`ProgramError`].
     pub fn add(&mut self, program: &str) -> Result<(), ProgramError> {
-        let path = find(program).ok_or_else(|| ProgramError::NotFound(program.to_owned()))?;
+        let path =
+            find_program(program).ok_or_else(|| ProgramError::NotFound(program.to_owned()))?;
         let bytes = read(&path)?;
         for library in libraries(&path, &bytes)? {
             let bytes = read(&library)?;
@@ -71,6 +72,12 @@ impl Programs {
     #[must_use]
     pub fn has(&self, name: &str) -> bool {
         self.files.contains_key(&format!("bin/{name}"))
+    }
+
+    /// Bytes of all of them.
+    #[must_use]
+    pub fn size_bytes(&self) -> u64 {
+        self.files.values().map(|bytes| bytes.len() as u64).sum()
     }
 
     /// The files by their paths, without the leading slash.
@@ -104,7 +111,8 @@ fn read(path: &Path) -> Result<Vec<u8>, ProgramError> {
 }
 
 /// The program of that path, or of that name in PATH or where administrators' programs are.
-fn find(program: &str) -> Option<PathBuf> {
+#[must_use]
+pub fn find_program(program: &str) -> Option<PathBuf> {
     let is_program = |path: &PathBuf| {
         fs::metadata(path)
             .is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)

@@ -22,12 +22,12 @@ pub(crate) fn cells(scenario: &Scenario) -> Vec<Cell> {
     let is_domain = scenario.testbed.libvirt.is_some() && !scenario.factors.nic.is_empty();
     let without_guest = (!is_domain).then_some(Devices::default());
     let paths = without_guest.into_iter().chain(devices(scenario));
-    let workloads = combinations(scenario, scenario.workload.clone());
     let mut cells = Vec::new();
     for devices in paths {
         let has_guest = devices != Devices::default();
-        let varies = has_guest || scenario.varies_testbed();
+        let varies = has_guest || scenario.varies_baselines();
         for variant in if varies { scenario.variants_or_none() } else { vec![None] } {
+            let workloads = combinations(scenario, scenario.workload_of(variant));
             let mut testbeds = combinations(scenario, scenario.testbed_of(variant));
             if !has_guest {
                 testbeds = distinct(testbeds.iter().map(without_guests));
@@ -99,9 +99,12 @@ pub(crate) fn testbeds(scenario: &Scenario) -> Vec<Testbed> {
         .collect()
 }
 
-/// The scenario's workload with every combination of the levels that are about the load.
+/// The workload of every variant with every combination of the levels that are about the load.
 pub(crate) fn workloads(scenario: &Scenario) -> Vec<Workload> {
-    without_levels(combinations(scenario, scenario.workload.clone()))
+    let variants = scenario.variants_or_none().into_iter();
+    variants
+        .flat_map(|own| without_levels(combinations(scenario, scenario.workload_of(own))))
+        .collect()
 }
 
 fn without_levels<T>(all: Vec<Leveled<T>>) -> Vec<T> {
@@ -179,7 +182,7 @@ fn cell(scenario: &Scenario, path: Path<'_>, load: &Leveled<Workload>) -> Cell {
         let words = [path].into_iter().chain(guest).chain(variant).chain(testbed);
         CellId(words.chain(names.iter().map(String::as_str)).collect::<Vec<_>>().join("/"))
     };
-    let of_baseline = variant.filter(|_| scenario.varies_testbed());
+    let of_baseline = variant.filter(|_| scenario.varies_baselines());
     let (_, without_guests) = without_guests(path.testbed);
     let has_guest = devices != Devices::default();
     let in_lab = has_guest && testbed.server.is_none();

@@ -35,6 +35,8 @@ pub enum DiskEngine {
     /// By `pread` and `pwrite`, a thread for each operation that may be under way: the kernel refused
     /// io_uring.
     Threads,
+    /// By Linux's native asynchronous I/O (io_submit(2)), of fio alone: the kernel refused io_uring.
+    Libaio,
 }
 
 impl DiskEngine {
@@ -43,6 +45,7 @@ impl DiskEngine {
         match self {
             Self::IoUring => "io_uring",
             Self::Threads => "threads",
+            Self::Libaio => "libaio",
         }
     }
 }
@@ -52,6 +55,9 @@ impl DiskEngine {
 pub struct DiskOutcome {
     /// How operations got to the kernel.
     pub engine: DiskEngine,
+    /// The version of fio as it tells it (`fio-3.33`), where fio was asked to read and write.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fio: Option<String>,
     /// Why it was not io_uring, where it was not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub engine_because: Option<String>,

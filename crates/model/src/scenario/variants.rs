@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Changes, Contradiction, Guest, Scenario, Testbed};
 use crate::section::SectionName;
+use crate::workload::Workload;
 
 /// One of two or more ways of having everything, measured beside each other in every block: two
 /// versions of QEMU, two kernels, an option on and off. The first is what the others are compared
@@ -20,6 +21,9 @@ pub struct Variant {
     /// What its testbed has otherwise; then its baselines are measured too.
     #[serde(default, skip_serializing_if = "is_default")]
     pub testbed: Changes<Testbed>,
+    /// What its load has otherwise; then its baselines are measured too.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub workload: Changes<Workload>,
 }
 
 pub(super) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
@@ -40,6 +44,11 @@ impl Scenario {
         variant.map_or_else(|| self.testbed.clone(), |own| own.testbed.applied_to(&self.testbed))
     }
 
+    /// The load of a variant, or of the scenario that has none.
+    pub fn workload_of(&self, variant: Option<&Variant>) -> Workload {
+        variant.map_or_else(|| self.workload.clone(), |own| own.workload.applied_to(&self.workload))
+    }
+
     /// Every variant, or the one of a scenario that has none.
     pub fn variants_or_none(&self) -> Vec<Option<&Variant>> {
         match self.variants.as_slice() {
@@ -48,9 +57,10 @@ impl Scenario {
         }
     }
 
-    /// Whether a variant has another testbed, so that baselines differ as well.
-    pub fn varies_testbed(&self) -> bool {
-        self.variants.iter().any(|variant| !variant.testbed.is_empty())
+    /// Whether a variant has another testbed or load, so that baselines differ as well.
+    pub fn varies_baselines(&self) -> bool {
+        let varies = |own: &Variant| !own.testbed.is_empty() || !own.workload.is_empty();
+        self.variants.iter().any(varies)
     }
 
     pub(super) fn check_variants(&self, check: &mut impl FnMut(bool, &str, String)) {
@@ -88,7 +98,7 @@ impl Scenario {
             "between two machines vioperf changes nothing: compare two tests instead".into(),
         );
         check(
-            !self.factors.have_guests() && !self.varies_testbed(),
+            !self.factors.have_guests() && !self.varies_baselines(),
             "variants",
             "without a NIC or a disk there is no guest that could vary: give factors.nic or factors.disk".into(),
         );
@@ -96,7 +106,7 @@ impl Scenario {
             let is_changed = self.variants.iter().any(|variant| match factor.section {
                 SectionName::Guest => variant.guest.changes(&factor.path),
                 SectionName::Testbed => variant.testbed.changes(&factor.path),
-                SectionName::Workload => false,
+                SectionName::Workload => variant.workload.changes(&factor.path),
             });
             check(
                 is_changed,

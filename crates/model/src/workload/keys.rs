@@ -68,7 +68,7 @@ impl Workload {
     }
 
     /// Every key that is not for all kinds, whether it is set, and the kinds it is for.
-    fn optional_keys(&self) -> [(&'static str, bool, &'static [WorkloadKind]); 40] {
+    fn optional_keys(&self) -> [(&'static str, bool, &'static [WorkloadKind]); 41] {
         use WorkloadKind::{
             ConnectRate, Disk, PacketRate, RateSearch, RequestResponse, TcpStream, UdpStream,
         };
@@ -119,6 +119,7 @@ impl Workload {
             ("workload.receiver_cpus", !self.receiver_cpus.is_empty(), NETWORK),
             ("workload.dscp", self.dscp.is_some(), NETWORK),
             ("workload.busy_poll", self.busy_poll.is_some(), NETWORK),
+            ("workload.engine", self.engine.is_some(), DISKS),
             ("workload.block_size", self.block_size.is_some(), DISKS),
             ("workload.read_share", self.read_share.is_some(), DISKS),
             ("workload.random_share", self.random_share.is_some(), DISKS),

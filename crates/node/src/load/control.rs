@@ -81,6 +81,8 @@ pub(crate) struct LoadControl {
     counts_datagrams: bool,
     counts_transactions: bool,
     counts_operations: bool,
+    /// What a program beside this one has told of its load, in place of the counters of threads.
+    told: Option<Mutex<LoadCounters>>,
     stopping: AtomicBool,
     abandoned: AtomicBool,
     arrived: AtomicUsize,
@@ -98,6 +100,7 @@ impl LoadControl {
             counts_datagrams: false,
             counts_transactions: false,
             counts_operations: false,
+            told: None,
             stopping: AtomicBool::new(false),
             abandoned: AtomicBool::new(false),
             arrived: AtomicUsize::new(0),
@@ -126,6 +129,19 @@ impl LoadControl {
         self
     }
 
+    /// That another program does the load, and tells of it by [`LoadControl::tell`].
+    pub(crate) fn told_by_another(mut self) -> Self {
+        self.told = Some(Mutex::new(self.moved()));
+        self
+    }
+
+    /// What another program has moved so far.
+    pub(crate) fn tell(&self, moved: LoadCounters) {
+        if let Some(told) = &self.told {
+            *told.lock().unwrap_or_else(PoisonError::into_inner) = moved;
+        }
+    }
+
     /// The counters of each thread.
     pub(crate) fn counters(&self) -> &[ThreadCounters] {
         &self.counters
@@ -133,6 +149,9 @@ impl LoadControl {
 
     /// What all threads have moved so far.
     pub(crate) fn moved(&self) -> LoadCounters {
+        if let Some(told) = &self.told {
+            return *told.lock().unwrap_or_else(PoisonError::into_inner);
+        }
         let none = LoadCounters {
             datagrams: self.counts_datagrams.then_some(0),
             transactions: self.counts_transactions.then_some(0),
@@ -155,6 +174,7 @@ impl LoadControl {
                     bytes_written: sum.bytes_written + more.bytes_written,
                 }
             }),
+            counted_at_ns: None,
         })
     }
 

@@ -8,6 +8,7 @@
 //! clock since Start, from when it was handed to the kernel to when the worker learnt of its end.
 
 mod bursts;
+mod fio;
 mod helpers;
 mod memory;
 mod pattern;
@@ -28,6 +29,7 @@ use super::histogram::export;
 use super::threads::{Threads, join_all};
 use super::{Load, LoadControl, LoadError};
 use crate::clock::monotonic_ns;
+pub(super) use fio::Fio;
 use target::Target;
 use worker::{Worked, Worker};
 
@@ -52,17 +54,8 @@ impl Disk {
         workload: &Workload,
         path: Option<&Path>,
     ) -> Result<Self, LoadError> {
-        let path = path.ok_or_else(|| LoadError::Parameter {
-            what: "disk",
-            value: "absent".to_owned(),
-            advice: "name the file or block device to read and write".to_owned(),
-        })?;
-        if let Some(wrong) = workload.contradictions().into_iter().next() {
-            let value = format!("as asked ({})", wrong.key);
-            return Err(LoadError::Parameter { what: "disk", value, advice: wrong.message });
-        }
+        let target = open(workload, path)?;
         let threads = Threads::of(role, workload)?;
-        let target = Target::open(path, workload)?;
         let file = target.file.try_clone().map_err(LoadError::system("duplicate a file"))?;
         let file = Arc::new(file);
         let streams = usize::from(workload.streams);
@@ -81,6 +74,7 @@ impl Disk {
         let first = worked.first();
         DiskOutcome {
             engine: first.map_or_else(Default::default, |one| one.engine),
+            fio: None,
             engine_because: first.and_then(|one| one.engine_because.clone()),
             direct: self.target.direct,
             reach_bytes: self.target.reach_bytes,
@@ -90,6 +84,20 @@ impl Disk {
             given_up: worked.iter().map(|one| one.given_up).sum(),
         }
     }
+}
+
+/// The disk that a load is for, which has to be one that can be meant.
+fn open(workload: &Workload, path: Option<&Path>) -> Result<Target, LoadError> {
+    let path = path.ok_or_else(|| LoadError::Parameter {
+        what: "disk",
+        value: "absent".to_owned(),
+        advice: "name the file or block device to read and write".to_owned(),
+    })?;
+    if let Some(wrong) = workload.contradictions().into_iter().next() {
+        let value = format!("as asked ({})", wrong.key);
+        return Err(LoadError::Parameter { what: "disk", value, advice: wrong.message });
+    }
+    Target::open(path, workload)
 }
 
 impl Load for Disk {

@@ -45,7 +45,7 @@ pub struct Ingredients {
     pub name: Option<String>,
     /// Whether a guest of the plan hands packets on.
     pub forwards: bool,
-    /// What it has for visitors; nothing in a run.
+    /// What it has for visitors, and of a run the program that does its load; else nothing.
     pub programs: Programs,
 }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use vioperf_lab::initramfs::find_program;
 use vioperf_lab::partition;
 use vioperf_lab::placement::{needed_for_exclusive, usable_cores};
 use vioperf_lab::qemu::guest::{VHOST_DEVICE, takes_vhost};
@@ -23,6 +24,11 @@ use vioperf_model::workload::WorkloadKind;
 use crate::conductor::disk_files;
 use crate::conductor::hypervisor::shape_of;
 
+/// The program.
+pub const FIO: &str = "fio";
+const NO_FIO: &str = "there is no program fio on this machine: install it (Debian: apt-get install fio), or take \
+                      workload.engine = \"vioperf\"";
+
 /// Cells that are left out, and why.
 #[derive(Debug, Default)]
 pub struct Lacking {
@@ -39,40 +45,30 @@ impl Lacking {
         let mut lacking = Self::default();
         let mut storages = Vec::new();
         for cell in cells {
-            if let Some(left_out) = no_room(cell) {
-                lacking.cells.insert(cell.id.clone());
-                if !lacking.reasons.contains(&left_out) {
-                    lacking.reasons.push(left_out);
-                }
-                continue;
-            }
-            if let Some(left_out) = no_cores(cell, guest, root) {
-                lacking.cells.insert(cell.id.clone());
-                if !lacking.reasons.contains(&left_out) {
-                    lacking.reasons.push(left_out);
-                }
-                continue;
-            }
-            if let Some(left_out) = no_storage(cell, &mut storages) {
-                lacking.cells.insert(cell.id.clone());
-                if !lacking.reasons.contains(&left_out) {
-                    lacking.reasons.push(left_out);
-                }
+            let left_out = no_room(cell)
+                .or_else(|| no_cores(cell, guest, root))
+                .or_else(|| no_engine(cell))
+                .or_else(|| no_storage(cell, &mut storages));
+            if let Some(left_out) = left_out {
+                lacking.leave_out(cell, left_out);
                 continue;
             }
             let guest = cell.guest.as_ref();
             let of_guest = unmade.iter().find(|(own, _)| Some(own) == guest);
             let reason = of_guest.map(|(_, reason)| reason.clone());
             let Some(reason) = reason.or_else(|| lack(cell, root)) else { continue };
-            lacking.cells.insert(cell.id.clone());
             let guest = cell.guest_name().map(|name| format!(" {}", name.replace('/', " ")));
             let what = format!("{}{}", cell.path_name(), guest.unwrap_or_default());
-            let left_out = LeftOut { what, reason };
-            if !lacking.reasons.contains(&left_out) {
-                lacking.reasons.push(left_out);
-            }
+            lacking.leave_out(cell, LeftOut { what, reason });
         }
         lacking
+    }
+
+    fn leave_out(&mut self, cell: &Cell, reason: LeftOut) {
+        self.cells.insert(cell.id.clone());
+        if !self.reasons.contains(&reason) {
+            self.reasons.push(reason);
+        }
     }
 }
 
@@ -115,6 +111,16 @@ fn no_cores(cell: &Cell, guest: &Guest, root: &Path) -> Option<LeftOut> {
     let reason = given_and_missing
         .or_else(|| if placement == Placement::Exclusive { lack() } else { None })?;
     Some(LeftOut { what: format!("placement {placement}"), reason })
+}
+
+/// What is in the way of the engine that a cell's disk is to be read and written by.
+fn no_engine(cell: &Cell) -> Option<LeftOut> {
+    if !cell.workload.is_by_fio() {
+        return None;
+    }
+    let is_missing = || find_program(FIO).is_none().then(|| NO_FIO.to_owned());
+    let reason = cell.workload.unlike_fio().or_else(is_missing)?;
+    Some(LeftOut { what: "engine fio".to_owned(), reason })
 }
 
 /// Storages that were asked for already, and what each lacks.
@@ -276,6 +282,25 @@ mod tests {
         std::fs::write(root.path().join("dev/vhost-net"), "").unwrap();
         assert!(is_kept(&among(), "virtio/1-queue/vhost-on/bridge"));
         assert!(!is_kept(&among(), "e1000/1-queue/vhost-on/bridge"));
+    }
+
+    #[test]
+    fn what_fio_would_do_otherwise_is_left_out_with_its_reason() {
+        let text = "name = \"s\"\nquestion = \"q\"\n[workload]\nkind = \"disk\"\nread_share = \"50 %\"\n\
+            [factors]\ndisk = \"virtio-blk\"\nengine = [\"vioperf\", \"fio\"]\nrandom_share = [\"0 %\", \"100 %\"]\n";
+        let scenario = scenario_file::parse("s", text, &[]).unwrap();
+        let plan = Plan::new(&scenario, 1);
+        let root = tempfile::tempdir().unwrap();
+        let lacking = Lacking::among(&plan.cells, &scenario.guest, &[], root.path());
+        let is_unlike =
+            |cell: &&Cell| cell.workload.is_by_fio() && cell.workload.random_fraction() < 1.0;
+        let expected: BTreeSet<CellId> =
+            plan.cells.iter().filter(is_unlike).map(|cell| cell.id.clone()).collect();
+        assert_eq!((plan.cells.len(), expected.len()), (8, 2), "baseline and guest of one level");
+        assert_eq!(lacking.cells, expected);
+        let [LeftOut { what, reason }] = &lacking.reasons[..] else { panic!("{lacking:?}") };
+        assert_eq!(what, "engine fio");
+        assert!(reason.contains("a place for reads"), "{reason}");
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! What tables show of a kind of load beside what they show of every kind: one list, for every
 //! format.
 
+use std::collections::BTreeMap;
+
 use vioperf_analysis::columns;
 use vioperf_analysis::measure::{Measure, Unit};
 use vioperf_analysis::result::{CellAnalysis, Disk, Metric};
@@ -277,7 +279,7 @@ fn past_the_cache(cells: &[CellAnalysis]) -> Vec<String> {
     };
     let cached = of(|disk| disk.direct == Some(false));
     let by_threads = of(|disk| disk.engines.contains(&"threads"));
-    let mut said = Vec::new();
+    let mut said = by_fio(cells);
     if !cached.is_empty() {
         said.push(format!(
             "Through the page cache of the machine with the load, which refused O_DIRECT: {}.",
@@ -291,6 +293,20 @@ fn past_the_cache(cells: &[CellAnalysis]) -> Vec<String> {
         ));
     }
     said
+}
+
+/// Which cells fio read and wrote, in which versions and by what.
+fn by_fio(cells: &[CellAnalysis]) -> Vec<String> {
+    let mut of: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    for cell in cells {
+        if let Some(disk) = cell.disk.as_ref().filter(|disk| !disk.fio.is_empty()) {
+            let by = format!("{} with {}", disk.fio.join(", "), disk.engines.join(", "));
+            of.entry(by).or_default().push(cell.id.0.as_str());
+        }
+    }
+    of.into_iter()
+        .map(|(by, cells)| format!("Read and written by {by}: {}.", cells.join(", ")))
+        .collect()
 }
 
 /// What was searched for, and what the numbers beside the bounds are of.

@@ -137,7 +137,12 @@ fn variant(run: &RunInfo, variant: &Variant) -> String {
         let text = table.unwrap_or_default();
         text.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join(", ")
     };
-    let changes = [toml::to_string(&variant.guest), toml::to_string(&variant.testbed)].map(lines);
+    let changes = [
+        toml::to_string(&variant.guest),
+        toml::to_string(&variant.testbed),
+        toml::to_string(&variant.workload),
+    ];
+    let changes = changes.map(lines);
     let mut parts: Vec<String> = changes.into_iter().filter(|part| !part.is_empty()).collect();
     if parts.is_empty() {
         parts.push("the scenario's own".into());

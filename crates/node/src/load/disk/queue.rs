@@ -59,6 +59,14 @@ impl Queue {
         }
     }
 
+    /// Makes it the calling thread's.
+    pub(super) fn begin(&self) -> io::Result<()> {
+        match self {
+            Self::Ring(ring) => ring.begin(),
+            Self::Helpers(_) => Ok(()),
+        }
+    }
+
     /// Makes an operation ready: it is under way at the latest when the worker waits.
     pub(super) fn push(&mut self, order: Order) -> io::Result<()> {
         match self {

@@ -21,7 +21,9 @@ impl Ring {
     /// With room for so many operations; an error where the kernel has no io_uring (before Linux 5.11 in
     /// this form) or does not allow it (sysctl kernel.io_uring_disabled, seccomp).
     pub(super) fn new(file: Arc<File>, depth: u16) -> io::Result<Self> {
-        let ring = IoUring::new(u32::from(depth).next_power_of_two())?;
+        let entries = u32::from(depth).next_power_of_two();
+        // Kernels before Linux 6.1 do not know all that is asked for.
+        let ring = for_one_thread(entries).or_else(|_| IoUring::new(entries))?;
         if !ring.params().is_feature_ext_arg() {
             return Err(io::Error::new(
                 io::ErrorKind::Unsupported,
@@ -29,6 +31,14 @@ impl Ring {
             ));
         }
         Ok(Self { ring, file })
+    }
+
+    /// Makes it the calling thread's, who alone may use it from then on.
+    pub(super) fn begin(&self) -> io::Result<()> {
+        if self.ring.params().is_setup_single_issuer() {
+            self.ring.submitter().register_enable_rings()?;
+        }
+        Ok(())
     }
 
     pub(super) fn push(&mut self, order: Order) -> io::Result<()> {
@@ -59,4 +69,15 @@ impl Ring {
         }));
         Ok(())
     }
+}
+
+/// A ring of one thread, to be had from [`Ring::begin`] on. What an operation's end takes is done when that thread asks for
+/// it, and not in between: without an interrupt of the core, and no later, as it does nothing else.
+fn for_one_thread(entries: u32) -> io::Result<IoUring> {
+    IoUring::builder()
+        .setup_r_disabled()
+        .setup_single_issuer()
+        .setup_coop_taskrun()
+        .setup_defer_taskrun()
+        .build(entries)
 }

@@ -158,6 +158,7 @@ fn a_load_without_a_disk_or_that_contradicts_itself_is_refused() {
 
 /// Writes three blocks, then reads them back, by either way of handing operations over.
 fn write_and_read_back(mut queue: Queue, file: &File) {
+    queue.begin().unwrap();
     let memory = Memory::new(4, BLOCK, 42).unwrap();
     let mut carry_out = |writes: bool| {
         for number in 0..3 {

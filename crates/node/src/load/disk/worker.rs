@@ -88,6 +88,9 @@ impl Worker {
         let measured_from = start_ns.saturating_add(self.warmup_ns);
         let mut ended = Vec::new();
         let mut stopping_since = None;
+        if let Err(error) = self.queue.begin() {
+            self.fail(control, &format!("cannot take the ring over: {error}"));
+        }
         loop {
             if control.stopping() {
                 let since = *stopping_since.get_or_insert_with(monotonic_ns);
