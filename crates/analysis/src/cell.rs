@@ -23,6 +23,7 @@ use crate::latency::{Latency, LatencyReading, PERCENTILES, Wanted};
 use crate::layers::{self, CounterTotals};
 use crate::ledger;
 use crate::measure::Measure;
+use crate::over_time;
 use crate::parties;
 use crate::rate_search::{End, Goal, Proved};
 use crate::rates::TrialReadings;
@@ -475,6 +476,7 @@ pub fn analyse_cell(
         ledger: ledger.as_ref().map(|(sum, _)| sum.clone()),
         ledger_trials: ledger.map(|(_, one_by_one)| one_by_one),
         hops: hops::gather(trials, &cell.workload),
+        rate_over_time: over_time::gather(trials, kind),
         courses: time_course::gather(&trials.completed),
         layers: layers::gather(trials, has_guest),
         counters: trials.counters.gather(),

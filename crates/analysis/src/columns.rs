@@ -3,6 +3,7 @@
 
 mod disk;
 mod machines;
+mod over_time;
 mod packets;
 mod per_packet;
 
@@ -389,8 +390,15 @@ const OWN: &[Column] = &[
 ];
 
 static ALL: LazyLock<Vec<Column>> = LazyLock::new(|| {
-    [OWN, disk::COLUMNS, packets::COLUMNS, per_packet::COLUMNS, machines::columns().as_slice()]
-        .concat()
+    [
+        OWN,
+        over_time::COLUMNS,
+        disk::COLUMNS,
+        packets::COLUMNS,
+        per_packet::COLUMNS,
+        machines::columns().as_slice(),
+    ]
+    .concat()
 });
 
 /// Every metric, in the order of tables.

@@ -7,6 +7,7 @@ use vioperf_model::wire::Role;
 use vioperf_model::workload::Workload;
 
 use crate::flow::{Flow, View};
+use crate::ledger::Ledger;
 use crate::measure::Unit;
 use crate::window::{Reading, percent};
 
@@ -70,6 +71,18 @@ impl DatagramReading {
             sent_per_second,
             received_per_second,
         }
+    }
+}
+
+impl DatagramReading {
+    /// Where the whole load lost nothing, the window has lost nothing either: what rates of both ends differ by was
+    /// under way when it began or ended. Of datagrams that bear no numbers.
+    pub fn held_against(mut self, ledger: Option<&Ledger>) -> Self {
+        let lost_none = ledger.is_some_and(|ledger| ledger.lost == 0);
+        if lost_none && self.duplicated.is_err() && self.lost_percent.is_ok() {
+            self.lost_percent = Ok(0.0);
+        }
+        self
     }
 }
 
@@ -148,6 +161,30 @@ pub fn percent_of_wire_rate(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_the_whole_load_did_not_lose_the_window_did_not_either() {
+        let read = |lost_percent: f64, duplicated: Reading| DatagramReading {
+            sent_per_second: Ok(1e3),
+            received_per_second: Ok(1e3),
+            lost_percent: Ok(lost_percent),
+            duplicated,
+            reordered: Ok(0.0),
+            socket_drops: Ok(0.0),
+            jitter_us: Ok(0.0),
+            percent_of_wire_rate: Ok(0.0),
+        };
+        let ledger = |lost| Ledger { sent: 1_000, lost, ..Ledger::default() };
+        let unnumbered = || read(2.3, Err("not numbered".into()));
+        let told = |ledger: Option<Ledger>| {
+            unnumbered().held_against(ledger.as_ref()).lost_percent.unwrap()
+        };
+        assert_eq!(told(Some(ledger(0))), 0.0);
+        assert_eq!(told(Some(ledger(7))), 2.3);
+        assert_eq!(told(None), 2.3);
+        let numbered = read(2.3, Ok(0.0)).held_against(Some(&ledger(0)));
+        assert_eq!(numbered.lost_percent.unwrap(), 2.3);
+    }
 
     #[test]
     fn a_frame_takes_its_preamble_and_gap_on_the_wire() {

@@ -1,4 +1,4 @@
-//! Packets along the path of streams over TCP, hop by hop: where they are cut, and where merged.
+//! Packets along the path of a load that goes one way as fast as it can, hop by hop: where they are cut, and where merged.
 
 use vioperf_model::record::{Party, Place, TrialRecord};
 use vioperf_model::sample::{InterfaceCounters, Sample, TcpCounters};
@@ -33,19 +33,25 @@ enum Way {
     In,
 }
 
-/// Every way of a trial; none where the load is not one of streams.
+/// Whether such a load's packets are told hop by hop.
+fn is_of(kind: WorkloadKind) -> bool {
+    matches!(kind, WorkloadKind::TcpStream | WorkloadKind::UdpStream | WorkloadKind::PacketRate)
+}
+
+/// Every way of a trial; none where the load is one of requests, or of many rates.
 pub(crate) fn of_flows(
     trial: &TrialRecord,
     workload: &Workload,
     flows: &[Flow<'_>],
 ) -> Vec<FlowHops> {
-    if workload.kind != WorkloadKind::TcpStream {
+    if !is_of(workload.kind) {
         return Vec::new();
     }
-    flows.iter().map(|flow| of_flow(trial, flow)).collect()
+    let has_tcp = workload.kind == WorkloadKind::TcpStream;
+    flows.iter().map(|flow| of_flow(trial, flow, has_tcp)).collect()
 }
 
-fn of_flow(trial: &TrialRecord, flow: &Flow<'_>) -> FlowHops {
+fn of_flow(trial: &TrialRecord, flow: &Flow<'_>, has_tcp: bool) -> FlowHops {
     let Flow { sender, receiver, .. } = flow;
     let host = View::of_place(trial, "host", Place::Host);
     // A port that Open vSwitch alone knows is counted at the ends of the load, not sample by sample.
@@ -58,7 +64,10 @@ fn of_flow(trial: &TrialRecord, flow: &Flow<'_>) -> FlowHops {
         port_of(trial, host, end.party?.place).filter(|port| has(host, port))
     };
     let own = |end: &View<'_>| Some(end.party?.interface.as_ref()?.name.clone());
-    let mut hops = vec![in_tcp(HopPlace::SenderTcp, sender, |tcp| tcp.segments_sent)];
+    let mut hops = Vec::new();
+    if has_tcp {
+        hops.push(in_tcp(HopPlace::SenderTcp, sender, |tcp| tcp.segments_sent));
+    }
     let mut at_interface = |place, view: &View<'_>, name: Option<&str>, way| {
         hops.extend(name.map(|name| on_interface(place, view, name, way)));
     };
@@ -66,7 +75,9 @@ fn of_flow(trial: &TrialRecord, flow: &Flow<'_>) -> FlowHops {
     at_interface(HopPlace::SwitchIn, &host, port(sender), Way::In);
     at_interface(HopPlace::SwitchOut, &host, port(receiver), Way::Out);
     at_interface(HopPlace::ReceiverInterface, receiver, own(receiver).as_deref(), Way::In);
-    hops.push(in_tcp(HopPlace::ReceiverTcp, receiver, |tcp| tcp.segments_received));
+    if has_tcp {
+        hops.push(in_tcp(HopPlace::ReceiverTcp, receiver, |tcp| tcp.segments_received));
+    }
     FlowHops {
         direction: flow.direction,
         segments_retransmitted: tcp_grown(sender, |tcp| tcp.segments_retransmitted),
@@ -121,7 +132,7 @@ impl HopReading {
 
 /// Gathers the trials of a cell.
 pub(crate) fn gather(trials: &CellTrials, workload: &Workload) -> Vec<PathHops> {
-    if workload.kind != WorkloadKind::TcpStream {
+    if !is_of(workload.kind) {
         return Vec::new();
     }
     let way = |direction: &Direction| {
@@ -188,10 +199,15 @@ mod tests {
     }
 
     #[test]
-    fn loads_that_are_no_streams_have_none() {
-        for kind in [WorkloadKind::UdpStream, WorkloadKind::RequestResponse] {
+    fn loads_of_requests_have_none_and_datagrams_none_in_tcp() {
+        let run = Synthetic::of_kind(WorkloadKind::RequestResponse);
+        assert!(analyse(&run.run, &run.trials).cells.iter().all(|cell| cell.hops.is_empty()));
+        for kind in [WorkloadKind::UdpStream, WorkloadKind::PacketRate] {
             let run = Synthetic::of_kind(kind);
-            assert!(analyse(&run.run, &run.trials).cells.iter().all(|cell| cell.hops.is_empty()));
+            for cell in analyse(&run.run, &run.trials).cells {
+                let [way] = &cell.hops[..] else { panic!("one way") };
+                assert!(way.at(HopPlace::SenderTcp).is_none() && !way.hops.is_empty(), "{way:?}");
+            }
         }
     }
 }

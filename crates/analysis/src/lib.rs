@@ -26,6 +26,7 @@ mod layers;
 pub mod ledger;
 pub mod machine_look;
 pub mod measure;
+mod over_time;
 mod parties;
 mod ports;
 #[cfg(test)]

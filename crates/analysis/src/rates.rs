@@ -18,6 +18,7 @@ use crate::latency::{Latency, LatencyReading};
 use crate::layers::LayerReading;
 use crate::ledger::{self, Ledger};
 use crate::measure::{Measure, Unit};
+use crate::over_time;
 use crate::parties::PartyReading;
 use crate::ports::port_of;
 use crate::rate_search;
@@ -202,6 +203,12 @@ impl TrialReadings {
         let per_unit = |busy: &Reading| seconds_per_unit(busy, &moved);
         let (segments_retransmitted, retransmitted_per_million) = retransmissions(&flows);
         let first = &flows[0];
+        let course = match workload.kind {
+            WorkloadKind::RateSearch => None,
+            _ => course(&flows, measure),
+        };
+        let ledger = ledger::of_trial(trial, workload);
+        let intervals = over_time::of_trial(course.as_ref(), workload.kind);
         Self {
             sequence: trial.sequence,
             core_slowdown: trial.core_speed.map(|speed| speed.slowdown()),
@@ -213,7 +220,8 @@ impl TrialReadings {
                 per_unit(&qemu.total()),
                 per_unit(&guest_cores.busy_percent_of_core),
             ],
-            datagrams: DatagramReading::of(trial, workload, first),
+            datagrams: DatagramReading::of(trial, workload, first)
+                .held_against(ledger.as_ref().ok()),
             disk: DiskReading::of(trial, &flows),
             search,
             search_max_rate: trial
@@ -250,7 +258,7 @@ impl TrialReadings {
                 own_interface(&flow.receiver, Way::Received)
             }),
             hops: hops::of_flows(trial, workload, &flows),
-            ledger: ledger::of_trial(trial, workload),
+            ledger,
             layers: LayerReading::of(trial, &flows),
             guest_ready_ms: ready_ms(trial),
             clock_error_percent_of_window: clock_error(trial),
@@ -265,12 +273,10 @@ impl TrialReadings {
             }),
             time_course: match workload.kind {
                 WorkloadKind::RateSearch => None,
-                _ => time_course::of_trial(trial, &flows, measure, cores_from, &guest),
+                _ => time_course::of_trial(trial, &flows, measure, cores_from, &guest)
+                    .map(|told| TimeCourse { intervals, ..told }),
             },
-            course: match workload.kind {
-                WorkloadKind::RateSearch => None,
-                _ => course(&flows, measure),
-            },
+            course,
             due: Due::of(trial),
             others: PartyReading::others(trial, &host),
             speeds: SpeedReading::of(host.window(), &host_cores),

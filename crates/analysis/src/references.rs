@@ -76,6 +76,9 @@ fn of_figure(
     let (Some(name), Some(_)) = (&figure.metric, &figure.load) else {
         return Err("no metric of a scenario is the same");
     };
+    if figure.is_impossible() {
+        return Err("a number below zero, that cannot be");
+    }
     let matching: Vec<Own<'_>> =
         cells.iter().copied().filter(|own| matching::matches(figure, *own)).collect();
     if matching.is_empty() {
@@ -86,10 +89,13 @@ fn of_figure(
     };
     let published_percents = repetitions(reference, figure);
     let column = columns::named(name).ok_or("this vioperf does not know its metric")?;
+    let of_divisor =
+        figure.divided_by.first().and_then(|id| reference.figure(id)?.metric.as_deref());
+    let divisor_column = of_divisor.and_then(columns::named).unwrap_or(column);
     let mut found = Vec::new();
     for own in matching {
         let Some(divisor) = divisor(reference, figure, own, cells) else { continue };
-        let both = column.read(own.analysed).zip(column.read(divisor.analysed));
+        let both = column.read(own.analysed).zip(divisor_column.read(divisor.analysed));
         let own_percents = both.map_or_else(Vec::new, |(mine, other)| percents_of(mine, other));
         let Some(own_percent) = summarise_ratios(&own_percents) else { continue };
         found.push(FigureBeside {
@@ -97,10 +103,7 @@ fn of_figure(
             cell: own.cell.id.clone(),
             metric: name.clone(),
             published: figure.as_printed(),
-            divided_by: match divisor.analysed.is_baseline {
-                true => "baseline".to_owned(),
-                false => divisor.cell.id.0.clone(),
-            },
+            divided_by: divided_by(own, divisor, divisor_column.name),
             published_percent,
             published_percents: published_percents.clone(),
             own_percent,
@@ -114,6 +117,17 @@ fn of_figure(
         Err("it, or what it is divided by, was not measured here")
     } else {
         Ok(found)
+    }
+}
+
+/// What a cell is divided by: its baseline, another cell, or another metric of its own.
+fn divided_by(own: Own<'_>, divisor: Own<'_>, metric: &str) -> String {
+    if own.cell.id == divisor.cell.id {
+        return format!("its {metric}");
+    }
+    match divisor.analysed.is_baseline && !own.analysed.is_baseline {
+        true => "baseline".to_owned(),
+        false => divisor.cell.id.0.clone(),
     }
 }
 

@@ -34,7 +34,7 @@ pub use counters::{
     ExitsPerPacket, Layers, MachineLayers, MovedCounter, PathLayers, PlaceCounters, ProcessorWork,
     SocketLayers,
 };
-pub use courses::{CourseOf, TimeCourse};
+pub use courses::{CourseDip, CourseIntervals, CourseOf, RateOverTime, TimeCourse};
 pub use disk::{Disk, OperationTimes};
 pub use findings::{Finding, Picture, PictureOrder, Severity, VoidTrial};
 pub use hops::{Hop, HopPlace, PathHops};
@@ -268,6 +268,9 @@ pub struct CellAnalysis {
     /// Packets along the path, hop by hop, each way for itself; of streams over TCP.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub hops: Vec<PathHops>,
+    /// Peak and sustained rate, and dips; absent of a load that is no stream.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate_over_time: Option<RateOverTime>,
     /// How its median trial went, and those with the lowest and the highest headline metric; empty where the
     /// samples are too few.
     #[serde(skip_serializing_if = "Vec::is_empty")]

@@ -202,6 +202,7 @@ pub(crate) fn of_trial(
             true => steps.sum(&again),
             false => Vec::new(),
         },
+        intervals: None,
     })
 }
 

@@ -275,6 +275,11 @@ impl Figure {
         mean.is_finite().then_some(mean)
     }
 
+    /// Whether it cannot be: no rate, time or size is below zero.
+    pub fn is_impossible(&self) -> bool {
+        self.metric.is_some() && self.numbers().iter().any(|number| *number < 0.0)
+    }
+
     /// Mean of its repetitions, as printed.
     pub fn mean(&self) -> Option<f64> {
         let numbers = self.numbers();

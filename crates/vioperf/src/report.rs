@@ -20,6 +20,7 @@ pub mod parts;
 mod picture;
 mod provenance;
 pub mod published;
+mod queues;
 pub mod references;
 mod settings;
 pub mod table;

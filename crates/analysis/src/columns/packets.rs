@@ -2,9 +2,10 @@
 
 use super::{Column, column};
 use crate::ledger::LossPlace;
-use crate::result::{CellAnalysis, HopPlace, Metric};
+use crate::result::{CellAnalysis, Hop, HopPlace, Metric};
 
 const DATAGRAMS: &str = "datagrams";
+const PACKETS: &str = "1/s";
 
 /// What the ledger says of a trial as a whole, warm-up included, and what streams' packets weigh.
 pub(super) const COLUMNS: &[Column] = &[
@@ -105,6 +106,18 @@ pub(super) const COLUMNS: &[Column] = &[
         "payload per packet that the receiver's TCP was given",
         |c| hop(c, HopPlace::ReceiverTcp),
     ),
+    column("sender_packets_per_second", PACKETS, "packets out of the sender's interface", |c| {
+        packets(c, HopPlace::SenderInterface)
+    }),
+    column("switch_in_packets_per_second", PACKETS, "packets into the switch", |c| {
+        packets(c, HopPlace::SwitchIn)
+    }),
+    column("switch_out_packets_per_second", PACKETS, "packets out of the switch", |c| {
+        packets(c, HopPlace::SwitchOut)
+    }),
+    column("receiver_packets_per_second", PACKETS, "packets into the receiver's interface", |c| {
+        packets(c, HopPlace::ReceiverInterface)
+    }),
 ];
 
 /// Absent where no trial of the cell lost any there.
@@ -112,10 +125,18 @@ fn at(cell: &CellAnalysis, place: LossPlace) -> Option<&Metric> {
     cell.ledger_trials.as_ref()?.places.get(&place)
 }
 
-/// Of payload that goes one way.
 fn hop(cell: &CellAnalysis, place: HopPlace) -> Option<&Metric> {
+    Some(&passed(cell, place)?.bytes_per_packet)
+}
+
+fn packets(cell: &CellAnalysis, place: HopPlace) -> Option<&Metric> {
+    Some(&passed(cell, place)?.packets_per_second)
+}
+
+/// Of payload that goes one way.
+fn passed(cell: &CellAnalysis, place: HopPlace) -> Option<&Hop> {
     match cell.hops.as_slice() {
-        [way] => Some(&way.at(place)?.bytes_per_packet),
+        [way] => way.at(place),
         _ => None,
     }
 }

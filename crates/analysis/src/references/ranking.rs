@@ -3,7 +3,6 @@
 use std::cmp::Ordering;
 
 use serde_json::Value;
-use vioperf_model::plan::Cell;
 use vioperf_model::reference::{Figure, FigureKind, Reference, in_base_units};
 
 use super::matching::{Own, matches, words};
@@ -14,6 +13,10 @@ use crate::compare::metric::better_of_column;
 use crate::measure::Better;
 use crate::result::{Metric, RunAnalysis, Severity};
 
+/// What cells of one factor can differ in beside, that is no level of its own.
+const USUAL: [&str; 8] =
+    ["nic", "disk", "switch", "mtu", "transport", "payload", "streams", "direction"];
+
 /// Every group of figures that differ in one factor and that this run has cells for.
 pub fn rankings(
     analysis: &RunAnalysis,
@@ -22,8 +25,10 @@ pub fn rankings(
 ) -> Vec<RankingBeside> {
     let mut found = Vec::new();
     for (factor, figures) in groups(reference) {
-        for entries in of_own(&factor, &figures, cells) {
-            found.extend(ranking(analysis, &factor, &entries));
+        let own = of_own(&factor, &figures, cells);
+        for entries in &own {
+            let common = common(&factor, entries, &own);
+            found.extend(ranking(analysis, &factor, common, entries));
         }
     }
     found
@@ -51,6 +56,7 @@ fn groups(reference: &Reference) -> Vec<(String, Vec<&Figure>)> {
         .iter()
         .filter(|figure| figure.kind == FigureKind::Measurement && figure.metric.is_some())
         .filter(|figure| figure.load.is_some() && figure.mean().is_some())
+        .filter(|figure| !figure.is_impossible())
         .collect();
     let mut groups: Vec<(String, Vec<&Figure>)> = Vec::new();
     for (at, first) in ranked.iter().enumerate() {
@@ -105,7 +111,12 @@ fn of_own<'a>(factor: &str, figures: &[&'a Figure], cells: &[Own<'a>]) -> Vec<Ve
     groups.into_iter().map(|(_, entries)| entries).collect()
 }
 
-fn ranking(analysis: &RunAnalysis, factor: &str, entries: &[Entry<'_>]) -> Option<RankingBeside> {
+fn ranking(
+    analysis: &RunAnalysis,
+    factor: &str,
+    common: String,
+    entries: &[Entry<'_>],
+) -> Option<RankingBeside> {
     let first = entries.first()?;
     let metric = first.figure.metric.clone()?;
     if entries.iter().all(|entry| entry.figure.id == first.figure.id) {
@@ -156,7 +167,7 @@ fn ranking(analysis: &RunAnalysis, factor: &str, entries: &[Entry<'_>]) -> Optio
     Some(RankingBeside {
         metric,
         factor: factor.to_owned(),
-        common: common(factor, first.own.cell, first.figure),
+        common,
         published: ranked_figures(factor, better, &published),
         own: ranked_cells(factor, &own),
         agreement,
@@ -197,10 +208,22 @@ fn ranked_cells(factor: &str, own: &[&Entry<'_>]) -> Vec<RankedCell> {
     own.iter().enumerate().map(cell).collect()
 }
 
-/// What tells this group from others of its factor (`streams 1, far_end remote`).
-fn common(factor: &str, cell: &Cell, figure: &Figure) -> String {
-    let rest = figure.setting.keys().filter(|key| *key != factor);
-    let words = rest.filter_map(|key| Some(format!("{key} {}", cell.value_of(key)?)));
+/// What tells this group from others of its factor (`streams 1, far_end remote`): the figure's setting, and in what
+/// the groups of this run's cells differ beside.
+fn common(factor: &str, entries: &[Entry<'_>], groups: &[Vec<Entry<'_>>]) -> String {
+    let Some(first) = entries.first() else { return String::new() };
+    let told = |key: &&str| *key != factor && !first.figure.setting.contains_key(*key);
+    let levels = first.own.cell.levels.iter().map(|level| level.factor.as_str());
+    let differs = |key: &&str| {
+        let value = |group: &Vec<Entry<'_>>| Some(group.first()?.own.cell.value_of(key));
+        groups.iter().any(|group| value(group) != groups.first().and_then(value))
+    };
+    let mut beside: Vec<&str> =
+        USUAL.iter().copied().chain(levels).filter(told).filter(differs).collect();
+    beside.dedup();
+    let set = first.figure.setting.keys().map(String::as_str).filter(|key| *key != factor);
+    let keys = set.chain(beside);
+    let words = keys.filter_map(|key| Some(format!("{key} {}", first.own.cell.value_of(key)?)));
     words.collect::<Vec<_>>().join(", ")
 }
 

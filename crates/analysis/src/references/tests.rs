@@ -123,3 +123,46 @@ fn a_run_kept_as_a_reference_agrees_with_itself() {
     assert!(found.rankings.iter().any(|ranking| ranking.factor == "nic"));
     assert!(found.impossible.is_empty());
 }
+
+#[test]
+fn what_cannot_be_is_neither_compared_nor_ranked() {
+    let mut reference = Reference::parse(BRIDGE).unwrap();
+    let wrong = reference.figures.iter_mut().find(|figure| figure.id.ends_with("-003")).unwrap();
+    wrong.values[1] = serde_json::Number::from_f64(-392.87);
+    let found = beside(&kept(0.75, 0.2), &reference);
+    assert!(found.figures.iter().all(|figure| figure.figure != "kvm-bridge-2011-003"));
+    assert_eq!(found.not_compared["a number below zero, that cannot be"], 1);
+    let mut ranked = found.rankings.iter().flat_map(|ranking| &ranking.published);
+    assert!(ranked.all(|figure| figure.figure != "kvm-bridge-2011-003"));
+}
+
+#[test]
+fn a_figure_of_another_metric_is_divided_by_it_in_the_same_cell() {
+    let mut reference = Reference::parse(BRIDGE).unwrap();
+    let id = "kvm-bridge-2011-003";
+    let mut peak = reference.figure(id).unwrap().clone();
+    peak.id = "peak".into();
+    peak.metric = Some("peak_bits_per_second".into());
+    peak.divided_by = vec![id.into()];
+    peak.values = vec![Some(750.into())];
+    reference.figures.push(peak);
+    let found = beside(&kept(0.75, 0.2), &reference);
+    let peaks: Vec<_> = found.figures.iter().filter(|figure| figure.figure == "peak").collect();
+    assert!(!peaks.is_empty());
+    for peak in peaks {
+        assert_eq!(peak.divided_by, "its receiver_bits_per_second");
+        assert!((peak.published_percent - 109.3).abs() < 0.1, "{peak:?}");
+        // A rate that never moves has the peak that its mean is.
+        assert!((peak.own_percent.mean - 100.0).abs() < 2.0, "{peak:?}");
+    }
+}
+
+#[test]
+fn groups_of_a_factor_are_told_apart_by_what_this_run_varies_beside() {
+    let found = beside_bridge(&kept(0.75, 0.2));
+    let by_nic = found.rankings.iter().filter(|ranking| ranking.factor == "nic");
+    let common: Vec<&str> = by_nic.map(|ranking| ranking.common.as_str()).collect();
+    let distinct: std::collections::BTreeSet<&&str> = common.iter().collect();
+    assert_eq!(distinct.len(), common.len(), "{common:?}");
+    assert!(common.iter().any(|common| common.contains("direction from-guest")), "{common:?}");
+}

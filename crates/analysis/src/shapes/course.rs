@@ -2,7 +2,7 @@
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-use super::ALPHA;
+use super::{ALPHA, Intervals, parts};
 
 /// Parts of the window that a course is told of.
 pub const TENTHS: usize = 10;
@@ -28,6 +28,8 @@ const LEAST_MISSING: f64 = 50.0;
 pub struct Course {
     /// What moved in each tenth of the window, a second.
     pub tenths: [f64; TENTHS],
+    /// The same in the intervals that peak and sustained rate are told of; absent where samples are too few.
+    pub intervals: Option<Intervals>,
     /// The longest stretch in which nothing did.
     pub dip: Option<Dip>,
 }
@@ -49,26 +51,16 @@ impl Course {
         if moved.len() < LEAST_SAMPLES || !moved.windows(2).all(rises) || last <= first {
             return None;
         }
-        let tenth = (end - begin) / TENTHS as f64;
-        let mut tenths = [0.0; TENTHS];
-        let mut before = first;
-        let mut at = 0;
-        for (number, rate) in (1..).zip(&mut tenths) {
-            let until = if number == TENTHS { end } else { begin + tenth * number as f64 };
-            while at + 2 < moved.len() && moved[at + 1].0 < until {
-                at += 1;
-            }
-            let ((t0, m0), (t1, m1)) = (moved[at], moved[at + 1]);
-            let there = (m0 + (m1 - m0) * (until - t0) / (t1 - t0)).clamp(before, last);
-            *rate = (there - before) / tenth;
-            before = there;
-        }
-        Some(Self { tenths, dip: dip(moved, (last - first) / (end - begin), grain) })
+        let tenths = parts(moved, TENTHS).try_into().ok()?;
+        let dip = dip(moved, (last - first) / (end - begin), grain);
+        Some(Self { tenths, intervals: Intervals::of(moved), dip })
     }
 
     /// Adds what moved at the same time another way.
     pub fn add(&mut self, other: &Self) {
         self.tenths.iter_mut().zip(&other.tenths).for_each(|(mine, other)| *mine += other);
+        let both = self.intervals.take().zip(other.intervals.as_ref());
+        self.intervals = both.and_then(|(mine, other)| mine.with(other));
         let seconds = |dip: &Option<Dip>| dip.map_or(0.0, |dip| dip.seconds);
         if seconds(&other.dip) > seconds(&self.dip) {
             self.dip = other.dip;

@@ -34,6 +34,17 @@ struct Group {
     has: fn(&str) -> bool,
 }
 
+fn is_of_intervals(name: &str) -> bool {
+    const INTERVALS: [&str; 5] = [
+        "peak_bits_per_second",
+        "sustained_bits_per_second",
+        "rate_dips",
+        "deepest_dip_percent",
+        "rate_interval_seconds",
+    ];
+    INTERVALS.contains(&name)
+}
+
 /// In the order of the page. A metric that none has, or several have, fails a test.
 const GROUPS: &[Group] = &[
     Group {
@@ -41,7 +52,14 @@ const GROUPS: &[Group] = &[
         read: "counted by the node itself: bytes that `recv` returned and `send` took, by thread, read with `CLOCK_MONOTONIC`",
         side: "receiver; `sender_…` the sender",
         wrong: "A short window after a start from nothing: buffers fill first (`workload.warmup`). What the sender's kernel took is not yet on the wire.",
-        has: |name| name.ends_with("_bits_per_second"),
+        has: |name| name.ends_with("_bits_per_second") && !is_of_intervals(name),
+    },
+    Group {
+        name: "Rate over time",
+        read: "derived: the receiver's payload (see above) in equal intervals of the window, of 1 s where it has 20 of them or more, else 20, but none shorter than from sample to sample; sustained: the 5th percentile of them by nearest rank; dips as power quality counts those of a voltage (IEC 61000-4-30), below 75 % of the median interval",
+        side: "receiver",
+        wrong: "The shorter the intervals the higher the peak: compare trials of one length. Of fewer than 20 intervals the sustained rate is the lowest. A sampler that was late blurs two intervals.",
+        has: is_of_intervals,
     },
     Group {
         name: "Part of the baseline",
@@ -93,11 +111,15 @@ const GROUPS: &[Group] = &[
         has: |name| name.starts_with("tcp_"),
     },
     Group {
-        name: "Bytes per packet",
+        name: "Packets along the path",
         read: "`/proc/net/dev`: bytes and packets of the interface; of TCP `OutSegs`, `InSegs` of `/proc/net/snmp` and the payload",
         side: "as the name says: sender, the guest's tap or the switch's ports, receiver",
         wrong: "With offloads a packet is what the kernel handed over as one, up to 64 KiB, not a frame on a wire.",
-        has: |name| name.ends_with("_bytes_per_packet") || name.ends_with("_bytes_per_segment"),
+        has: |name| {
+            name.ends_with("_bytes_per_packet")
+                || name.ends_with("_bytes_per_segment")
+                || name.ends_with("_packets_per_second")
+        },
     },
     Group {
         name: "Datagrams",

@@ -20,6 +20,8 @@ pub enum Place {
     Wide,
     /// Only on the page's table of latency, and where there is room.
     Latency,
+    /// In a table of its own on a terminal, and where there is room.
+    Course,
 }
 
 /// One column.
@@ -45,6 +47,15 @@ fn is_udp_stream(load: &Workload) -> bool {
 
 fn is_packet_rate(load: &Workload) -> bool {
     load.kind == WorkloadKind::PacketRate
+}
+
+fn is_stream(load: &Workload) -> bool {
+    Measure::of(load.kind).unit == Unit::Bits
+}
+
+/// Whether its packets are counted on both sides of the switch, all of them going one way.
+fn is_told_by_packet(load: &Workload) -> bool {
+    (is_stream(load) || is_packet_rate(load)) && !goes_both_ways(load)
 }
 
 fn is_of_datagrams(load: &Workload) -> bool {
@@ -93,6 +104,10 @@ const fn extra(name: &'static str, title: &'static str, is_of: fn(&Workload) -> 
 
 const fn narrow(extra: Extra) -> Extra {
     Extra { place: Place::Narrow, ..extra }
+}
+
+const fn course(extra: Extra) -> Extra {
+    Extra { place: Place::Course, ..extra }
 }
 
 const fn latency(extra: Extra) -> Extra {
@@ -150,7 +165,30 @@ const ALL: &[Extra] = &[
         ..extra("search_max_rate_per_second", "highest\ntried", is_search)
     },
     extra("search_percent_of_wire_rate", "% of\nwire", is_search),
-    extra("percent_of_wire_rate", "% of\nwire", is_packet_rate),
+    Extra {
+        written: bit_rate,
+        ..course(extra("sustained_bits_per_second", "sustained", is_stream))
+    },
+    Extra { written: bit_rate, ..course(extra("peak_bits_per_second", "peak", is_stream)) },
+    Extra { written: few, ..course(extra("rate_dips", "dips", is_stream)) },
+    Extra { written: whole, ..course(extra("deepest_dip_percent", "deepest\ndip %", is_stream)) },
+    course(extra("percent_of_wire_rate", "% of\nwire", is_packet_rate)),
+    Extra {
+        written: count_rate,
+        ..course(extra("switch_in_packets_per_second", "into\nswitch", is_told_by_packet))
+    },
+    Extra {
+        written: whole,
+        ..course(extra("switch_in_bytes_per_packet", "B each\nin", is_told_by_packet))
+    },
+    Extra {
+        written: count_rate,
+        ..course(extra("switch_out_packets_per_second", "out of\nswitch", is_told_by_packet))
+    },
+    Extra {
+        written: whole,
+        ..course(extra("switch_out_bytes_per_packet", "B each\nout", is_told_by_packet))
+    },
     narrow(extra("disk_mb_per_second", "MB/s", is_of_disk)),
     extra("disk_mib_per_second", "MiB/s", is_of_disk),
     Extra { written: count_rate, ..narrow(extra("disk_reads_per_second", "reads", is_of_both)) },
@@ -233,12 +271,21 @@ pub fn of(load: &Workload) -> impl Iterator<Item = &'static Extra> {
     ALL.iter().filter(move |extra| (extra.is_of)(load))
 }
 
-/// What the numbers of such cells mean, as sentences; none for what needs no saying. `all`: of every
-/// column, not of the narrow ones alone.
-pub fn explanations(cells: &[CellAnalysis], all: bool) -> Vec<String> {
+/// Those of a table of how such loads went, so far as any of the cells has them.
+pub fn of_course(load: &Workload, cells: &[&CellAnalysis]) -> Vec<&'static Extra> {
+    let is_told = |extra: &&Extra| {
+        cells.iter().any(|cell| extra.shown(cell).is_some_and(|metric| metric.mean().is_some()))
+    };
+    of(load).filter(|extra| extra.place == Place::Course).filter(is_told).collect()
+}
+
+/// What the numbers of such cells mean, as sentences; none for what needs no saying.
+pub fn explanations(cells: &[CellAnalysis]) -> Vec<String> {
     let Some(first) = cells.first() else { return Vec::new() };
     let measure = Measure::of(first.workload.kind);
     let mut said = Vec::new();
+    said.extend(over_time(cells));
+    said.extend(at_the_switch(cells));
     if cells.iter().any(|cell| cell.workload.segmentation) {
         said.push(
             "Segmentation mode: datagrams are counted, many of which pass the stack as one; they are \
@@ -252,7 +299,7 @@ pub fn explanations(cells: &[CellAnalysis], all: bool) -> Vec<String> {
         ),
         Unit::Bits => {}
         Unit::Datagrams if is_search(&first.workload) => said.extend(searched(first)),
-        Unit::Datagrams => said.extend(lost_and_wire(cells, all)),
+        Unit::Datagrams => said.extend(lost_and_wire(cells)),
         Unit::Operations => {
             said.push(OPERATIONS_EXPLAINED.into());
             said.extend(past_the_cache(cells));
@@ -264,6 +311,37 @@ pub fn explanations(cells: &[CellAnalysis], all: bool) -> Vec<String> {
         ),
     }
     said
+}
+
+/// What is told of rates over time, and how long an interval is.
+fn over_time(cells: &[CellAnalysis]) -> Option<String> {
+    let of = |cell: &CellAnalysis| cell.rate_over_time.as_ref()?.interval_seconds.mean();
+    let lengths: Vec<f64> = cells.iter().filter_map(of).collect();
+    let low = lengths.iter().copied().fold(f64::INFINITY, f64::min);
+    let high = lengths.iter().copied().fold(0.0, f64::max);
+    let [low, high] = [low, high].map(three_digits);
+    let length = if low == high { high } else { format!("{low} to {high}") };
+    (!lengths.is_empty()).then(|| {
+        format!(
+            "Each trial in intervals of {length} s: sustained is the rate that 95 % of them reach, peak the best of \
+             them, a dip one or several in a row below three quarters of the median."
+        )
+    })
+}
+
+/// What is told of packets on both sides of the switch.
+fn at_the_switch(cells: &[CellAnalysis]) -> Option<String> {
+    let is_told = |name| {
+        let column = columns::named(name);
+        cells.iter().any(|cell| {
+            column.and_then(|column| column.read(cell)).is_some_and(|told| told.mean().is_some())
+        })
+    };
+    (is_told("switch_in_packets_per_second") || is_told("switch_out_packets_per_second")).then(|| {
+        "Into and out of the switch: packets a second at its ports, and their bytes; more than the MTU where a \
+         later place cuts them, or an earlier one merged them."
+            .into()
+    })
 }
 
 const OPERATIONS_EXPLAINED: &str = "MB/s: 1 000 000 bytes a second; MiB/s: 1 048 576. Percentiles are means over trials, and \
@@ -335,7 +413,7 @@ fn searched(cell: &CellAnalysis) -> Option<String> {
 const AROUND_FRAME: u64 = 8 + 12;
 
 /// What loss is, how large the frames are, and how the wire's share is made up.
-fn lost_and_wire(cells: &[CellAnalysis], all: bool) -> Vec<String> {
+fn lost_and_wire(cells: &[CellAnalysis]) -> Vec<String> {
     let mut sizes: Vec<(u64, u64)> = Vec::new();
     for datagrams in cells.iter().filter_map(|cell| cell.datagrams.as_ref()) {
         let size = datagrams.bytes_on_wire.map(|bytes| (datagrams.payload_bytes, bytes));
@@ -356,15 +434,15 @@ fn lost_and_wire(cells: &[CellAnalysis], all: bool) -> Vec<String> {
         let frames = frames.join(", ");
         said.push(format!("Ethernet frames, checksum included: {frames} bytes."));
     }
-    if all && !sizes.is_empty() && cells.iter().any(known) {
+    if !sizes.is_empty() && cells.iter().any(known) {
         let sizes: Vec<String> = sizes
             .iter()
             .map(|(payload, bytes)| format!("{payload} bytes of payload take {bytes}"))
             .collect();
         said.push(format!(
-            "% of wire: of the datagrams that a wire of the speed that the card claims can carry, which \
-             an emulated card need not keep to; on it {} (46 of headers and checksum, at least a frame of \
-             64, then preamble 8 and gap 12; RFC 2544, appendix B).",
+            "% of wire: of the datagrams that a wire can carry of the rate that the link is held to, else of the \
+             speed that the card claims, which an emulated card need not keep to; on it {} (46 of headers and \
+             checksum, at least a frame of 64, then preamble 8 and gap 12; RFC 2544, appendix B).",
             sizes.join(", ")
         ));
     }

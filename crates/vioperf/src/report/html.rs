@@ -77,6 +77,7 @@ pub fn page(analysis: &RunAnalysis, way: Option<Markup>) -> Page {
         main {
             @if between::is_between(analysis) {
                 (two_machines(analysis, &seen))
+                (references::sections(analysis))
                 (findings::section(analysis, &seen))
             } @else {
                 @if let Some(variants) = &analysis.variants {
@@ -125,7 +126,7 @@ fn two_machines(analysis: &RunAnalysis, seen: &Seen<'_>) -> Markup {
 }
 
 fn explanations(analysis: &RunAnalysis) -> Markup {
-    let said = columns::explanations(&analysis.cells, true);
+    let said = columns::explanations(&analysis.cells);
     html! {
         @if !said.is_empty() {
             details.meaning {

@@ -4,7 +4,7 @@ use vioperf_analysis::result::{CellAnalysis, Finding, RunAnalysis, Severity};
 use vioperf_analysis::wording::capitalised;
 
 use super::between;
-use super::columns::{self, Extra};
+use super::columns::{self, Extra, Place};
 use super::comparison;
 use super::ledger;
 use super::picture;
@@ -22,6 +22,7 @@ pub fn render(analysis: &RunAnalysis) -> String {
     if between::is_between(analysis) {
         parts.extend(analysis.cells.iter().map(two_machines));
         parts.push(escape(&between::legend(analysis)) + "\n");
+        parts.extend(analysis.references.iter().map(references::markdown));
     } else {
         parts.extend(analysis.variants.as_ref().map(comparison::markdown::section));
         parts.push(ranking(analysis));
@@ -91,7 +92,7 @@ fn ranking(analysis: &RunAnalysis) -> String {
 
 fn workload(workload: &Workload<'_>) -> String {
     let measure = workload.measure();
-    let extras = columns::of(workload.load()).map(Extra::head).collect::<Vec<_>>();
+    let extras = columns::of(workload.load()).filter(is_of_first).map(Extra::head).collect();
     let demand = measure.demand_heads.map(|head| head.replace('\n', " "));
     let title = measure.title.replace('\n', " ");
     let heads = [
@@ -107,6 +108,28 @@ fn workload(workload: &Workload<'_>) -> String {
         format!("|---|{}", "---:|".repeat(heads.len() - 1)),
     ];
     lines.extend(workload.cells.iter().map(|cell| row(cell)));
+    lines.join("\n") + "\n" + &course(workload)
+}
+
+fn is_of_first(extra: &&'static Extra) -> bool {
+    extra.place != Place::Course
+}
+
+/// How streams went over time, and their packets on both sides of the switch.
+fn course(workload: &Workload<'_>) -> String {
+    let extras = columns::of_course(workload.load(), &workload.cells);
+    if extras.is_empty() {
+        return String::new();
+    }
+    let heads: Vec<String> = extras.iter().map(|extra| extra.head()).collect();
+    let mut lines = vec![
+        format!("\n| path | {} |", heads.join(" | ")),
+        format!("|---|{}", "---:|".repeat(heads.len())),
+    ];
+    for cell in &workload.cells {
+        let fields: Vec<String> = extras.iter().map(|extra| extra.field(cell)).collect();
+        lines.push(format!("| {} | {} |", escape(&cell.path), fields.join(" | ")));
+    }
     lines.join("\n") + "\n"
 }
 
@@ -123,7 +146,7 @@ fn row(cell: &CellAnalysis) -> String {
         let percent = &cell.percent_of_baseline;
         (mean(percent), interval(percent.summary.as_ref()), guest_demand)
     };
-    let extras = columns::of(&cell.workload).map(|extra| extra.field(cell));
+    let extras = columns::of(&cell.workload).filter(is_of_first).map(|extra| extra.field(cell));
     let fields: Vec<String> = [escape(&cell.path), headline_with_interval(cell), percent, range]
         .into_iter()
         .chain(extras)
@@ -135,7 +158,7 @@ fn row(cell: &CellAnalysis) -> String {
 }
 
 fn explanations(analysis: &RunAnalysis) -> String {
-    let said = columns::explanations(&analysis.cells, true);
+    let said = columns::explanations(&analysis.cells);
     if said.is_empty() { String::new() } else { escape(&said.join(" ")) + "\n" }
 }
 

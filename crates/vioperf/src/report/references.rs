@@ -7,7 +7,7 @@ use vioperf_analysis::references::{
     Agreement, BesideReference, FigureBeside, RankingBeside, Reason, Reversed, Untold,
 };
 use vioperf_analysis::result::Summary;
-use vioperf_analysis::wording::{count, three_digits};
+use vioperf_analysis::wording::{capitalised, count, three_digits};
 use vioperf_model::plan::CellId;
 
 use super::markdown::escape;
@@ -210,7 +210,7 @@ pub fn terminal(beside: &BesideReference, wide: bool) -> (String, String) {
         lines.push_str(&wrap(NOTHING, COLUMNS, "  ", "  "));
     }
     if !beside.figures.is_empty() {
-        lines.push_str(&rows(beside, wide));
+        lines.push_str(&tables(beside, wide));
         lines.push_str(&wrap(LEGEND, COLUMNS, "  ", "  "));
     }
     for ranked in &beside.rankings {
@@ -225,13 +225,35 @@ pub fn terminal(beside: &BesideReference, wide: bool) -> (String, String) {
     (wrap(&title(beside), COLUMNS, "", ""), lines)
 }
 
+/// The metrics of a reference's figures, each once.
+pub fn metrics(beside: &BesideReference) -> Vec<&str> {
+    let mut metrics: Vec<&str> = Vec::new();
+    for figure in &beside.figures {
+        if !metrics.contains(&figure.metric.as_str()) {
+            metrics.push(&figure.metric);
+        }
+    }
+    metrics
+}
+
+/// A table a metric.
+fn tables(beside: &BesideReference, wide: bool) -> String {
+    let table = |metric: &str| {
+        let figures = beside.figures.iter().filter(|figure| figure.metric == metric);
+        let title = capitalised(&said_of(metric));
+        wrap(&format!("{title}, in percent of what it is divided by"), COLUMNS, "  ", "  ")
+            + &rows(&figures.collect::<Vec<_>>(), wide)
+    };
+    metrics(beside).into_iter().map(table).collect()
+}
+
 /// The table: without the printed values where they do not fit.
-fn rows(beside: &BesideReference, wide: bool) -> String {
+fn rows(figures: &[&FigureBeside], wide: bool) -> String {
     let lines = |printed: bool| {
         let mut columns: Vec<Column> = vec![text("cell")];
         columns.extend(printed.then(|| text("as printed")));
         columns.extend([number("%\nthere"), number("%\nhere"), text("")]);
-        let row = |figure: &FigureBeside| {
+        let row = |figure: &&FigureBeside| {
             let mut row = vec![figure.cell.0.clone()];
             row.extend(printed.then(|| figure.published.clone()));
             row.push(three_digits(figure.published_percent));
@@ -239,7 +261,7 @@ fn rows(beside: &BesideReference, wide: bool) -> String {
             row.push(sign(figure.agreement).to_owned());
             row
         };
-        let rows: Vec<Vec<String>> = beside.figures.iter().map(row).collect();
+        let rows: Vec<Vec<String>> = figures.iter().map(row).collect();
         let (head, body) = table::lines_of_named(&columns, &rows);
         [head, body].concat()
     };
@@ -261,13 +283,14 @@ pub fn markdown(beside: &BesideReference) -> String {
     }
     if !beside.figures.is_empty() {
         lines.push(
-            "| figure | cell | as printed | divided by | % there | % here | 95 % interval | |"
+            "| figure | metric | cell | as printed | divided by | % there | % here | 95 % interval | |"
                 .into(),
         );
-        lines.push("|---|---|---|---|---:|---:|---:|---|".into());
+        lines.push("|---|---|---|---|---|---:|---:|---:|---|".into());
         for figure in &beside.figures {
             let fields = [
                 short(beside, &figure.figure).to_owned(),
+                said_of(&figure.metric),
                 figure.cell.0.clone(),
                 figure.published.clone(),
                 figure.divided_by.clone(),

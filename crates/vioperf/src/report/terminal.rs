@@ -1,5 +1,7 @@
 //! For a terminal: at most 80 columns, more only when asked for.
 
+mod course;
+
 use vioperf_analysis::measure::{Measure, Unit};
 use vioperf_analysis::result::{
     CellAnalysis, EndFacts, Finding, Metric, QemuUse, Ranked, RunAnalysis, Severity,
@@ -14,6 +16,7 @@ use super::ledger;
 use super::machines;
 use super::picture;
 use super::provenance;
+use super::queues;
 use super::references;
 use super::table::{self, Column, WIDEST_NAME, number, text};
 use super::text::{clean, clip, pad, width, wrap};
@@ -41,7 +44,7 @@ pub fn render(analysis: &RunAnalysis, wide: bool, colours: bool) -> String {
     let page = Page { analysis, wide, colours };
     let mut parts = vec![page.top()];
     if between::is_between(analysis) {
-        parts.push(page.between());
+        parts.extend([page.between(), page.references()]);
     } else {
         let variants = analysis.variants.as_ref();
         parts.extend(variants.map(|variants| comparison::terminal::section(variants, colours)));
@@ -51,7 +54,7 @@ pub fn render(analysis: &RunAnalysis, wide: bool, colours: bool) -> String {
         parts.push(page.references());
     }
     parts.push(page.other_guests());
-    parts.push(page.ledger());
+    parts.extend([page.queues(), page.ledger()]);
     if wide {
         parts.extend([page.cores(), page.interfaces(), page.void_trials()]);
     }
@@ -177,7 +180,7 @@ impl Page<'_> {
             let first = format!("Limited by: {}.", limited.join(", "));
             lines.push_str(&wrap(&first, COLUMNS, "  ", "    "));
         }
-        lines
+        lines + &self.course(workload)
     }
 
     fn legend(&self) -> String {
@@ -187,7 +190,7 @@ impl Page<'_> {
              all the host's cores per {}.",
             measure.demand_unit, measure.demand_per
         );
-        for sentence in columns::explanations(&self.analysis.cells, self.wide) {
+        for sentence in columns::explanations(&self.analysis.cells) {
             legend.push(' ');
             legend.push_str(&sentence);
         }
@@ -206,6 +209,14 @@ impl Page<'_> {
             self.style(Style::Strong, &title) + &lines
         };
         self.analysis.references.iter().map(section).collect::<Vec<_>>().join("\n")
+    }
+
+    fn queues(&self) -> String {
+        let lines = queues::lines(self.analysis, self.wide, COLUMNS);
+        if lines.is_empty() {
+            return lines;
+        }
+        self.style(Style::Strong, &format!("{}\n", queues::TITLE)) + &lines
     }
 
     fn ledger(&self) -> String {
@@ -425,7 +436,8 @@ fn wide(load: &workload::Workload) -> Vec<Shown> {
     if measure.unit.is_timed() {
         columns.extend(cpu());
     }
-    columns.extend(columns::of(load).filter(|extra| extra.place != Place::Narrow).map(extra));
+    let rest = |extra: &&Extra| ![Place::Narrow, Place::Course].contains(&extra.place);
+    columns.extend(columns::of(load).filter(rest).map(extra));
     columns.extend([
         qemu("QEMU\nvCPU %", |q| &q.vcpu_percent_of_core),
         qemu("main\nloop %", |q| &q.main_loop_percent_of_core),

@@ -8,7 +8,7 @@ use vioperf_analysis::wording::{capitalised, percent, three_digits};
 
 use super::axes::{Axis, tick};
 use super::chart::{self, class_of};
-use crate::report::references::{said_of, short, sign};
+use crate::report::references::{metrics, said_of, short, sign};
 use crate::report::text::clean;
 use crate::report::values::interval;
 
@@ -23,12 +23,7 @@ const HEIGHT: f64 = 38.0;
 
 /// A picture a metric; nothing where no figure has a ratio.
 pub fn pictures(beside: &BesideReference, analysis: &RunAnalysis) -> Markup {
-    let mut metrics: Vec<&str> = Vec::new();
-    for figure in &beside.figures {
-        if !metrics.contains(&figure.metric.as_str()) {
-            metrics.push(&figure.metric);
-        }
-    }
+    let metrics = metrics(beside);
     html! {
         @if !metrics.is_empty() {
             p.legend {

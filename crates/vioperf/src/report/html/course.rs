@@ -1,11 +1,13 @@
 //! How trials went over time: rate, cores, drops and segments sent again on one time axis, both ends.
 
 use maud::{Markup, html};
-use vioperf_analysis::result::{CellAnalysis, CourseOf, TimeCourse};
-use vioperf_analysis::wording::three_digits;
+use vioperf_analysis::result::{CellAnalysis, CourseIntervals, CourseOf, TimeCourse};
+use vioperf_analysis::wording::{count, three_digits};
 
 use super::axes::{self, Axis, point};
 use super::seen::{Part, Seen};
+use super::tables::path_name;
+use crate::report::columns;
 use crate::report::text::clean;
 use crate::report::values::Workload;
 
@@ -38,6 +40,8 @@ struct Panel<'a> {
 pub fn section(workload: &Workload<'_>, seen: &Seen<'_>) -> Markup {
     let told: Vec<&&CellAnalysis> =
         workload.cells.iter().filter(|cell| !cell.courses.is_empty()).collect();
+    let mut courses = told.iter().flat_map(|cell| &cell.courses);
+    let has_intervals = courses.any(|course| course.intervals.is_some());
     html! {
         @if !told.is_empty() {
             div.courses {
@@ -56,8 +60,42 @@ pub fn section(workload: &Workload<'_>, seen: &Seen<'_>) -> Markup {
                         }
                     }
                 }
-                p.small { "The median trial of each path. Grey ground: warm-up and end, which do not count." }
+                p.small {
+                    "The median trial of each path. Grey ground: warm-up and end, which do not count."
+                    @if has_intervals {
+                        " Dotted: its peak and its sustained rate; marked below: dips."
+                    }
+                }
                 div.multiples { @for cell in told { (figure(cell, seen)) } }
+                (numbers(workload))
+            }
+        }
+    }
+}
+
+/// Means of all trials that count: how streams went, and their packets on both sides of the switch.
+fn numbers(workload: &Workload<'_>) -> Markup {
+    let extras = columns::of_course(workload.load(), &workload.cells);
+    html! {
+        @if !extras.is_empty() {
+            div.scroll tabindex="0" {
+                table {
+                    caption { "Over time, and on both sides of the switch; means of trials" }
+                    thead {
+                        tr {
+                            th scope="col" { "path" }
+                            @for extra in &extras { th scope="col" { (extra.head()) } }
+                        }
+                    }
+                    tbody {
+                        @for cell in &workload.cells {
+                            tr.base[cell.is_baseline] {
+                                (path_name(cell))
+                                @for extra in &extras { td { (extra.field(cell)) } }
+                            }
+                        }
+                    }
+                }
             }
         }
     }
@@ -76,11 +114,11 @@ fn figure(cell: &CellAnalysis, seen: &Seen<'_>) -> Markup {
         figure.course-of id=(Part::Course.anchor(&cell.id)) {
             figcaption { b { (clean(&cell.path)) } ", block " (typical.block + 1) (seen.marks(Part::Course, cell)) }
             svg data-values viewBox={ "0 0 " (WIDTH) " " (point(height)) } role="img"
-                aria-label={ (clean(&cell.path)) " over time: " (spoken(&panels)) } {
+                aria-label={ (clean(&cell.path)) " over time: " (spoken(&panels)) (spoken_intervals(&panels, typical)) } {
                 @for (panel, number) in panels.iter().zip(0u8..) {
                     @let top = f64::from(number) * (PANEL + GAP) + GAP - 4.0;
                     @let faint = if number == 0 { beside } else { [None, None] };
-                    (drawn(panel, typical, &faint, &x, top))
+                    (drawn(panel, typical, &faint, &x, top, number == 0))
                 }
                 (columns(&panels, typical, &x, height))
                 @for tick in x.even_ticks(5.0) {
@@ -146,20 +184,64 @@ fn spoken(panels: &[Panel<'_>]) -> String {
         .join("; ")
 }
 
+/// Peak, sustained rate and dips in words.
+fn spoken_intervals(panels: &[Panel<'_>], course: &TimeCourse) -> String {
+    let Some((told, panel)) = course.intervals.as_ref().zip(panels.first()) else {
+        return String::new();
+    };
+    let value = |rate: f64| three_digits(rate / panel.factor);
+    format!(
+        "; peak {}, sustained {} {}, {}",
+        value(told.peak_per_second),
+        value(told.sustained_per_second),
+        panel.unit,
+        count(told.dips.len(), "dip"),
+    )
+}
+
+/// Peak and sustained rate as lines over what counts, dips as marks on the ground.
+fn intervals(
+    told: &CourseIntervals,
+    course: &TimeCourse,
+    panel: &Panel<'_>,
+    x: &Axis,
+    y: &Axis,
+) -> Markup {
+    let (begin, end) = (x.at(0.0), x.at(course.measured_seconds));
+    let ground = y.place(0.0);
+    html! {
+        @for (name, rate) in [("peak", told.peak_per_second), ("sustained", told.sustained_per_second)] {
+            line.held x1=(begin) x2=(end) y1=(y.at(rate)) y2=(y.at(rate)) {
+                title { (name) " " (three_digits(rate / panel.factor)) " " (panel.unit) }
+            }
+        }
+        @for dip in &told.dips {
+            @let left = x.place(dip.from_seconds);
+            rect.low x=(point(left)) y=(point(ground - 4.0)) height="4"
+                width=(point((x.place(dip.from_seconds + dip.seconds) - left).max(2.0))) {
+                title { (three_digits(dip.depth_percent)) " % below the median for " (three_digits(dip.seconds)) " s" }
+            }
+        }
+    }
+}
+
 fn drawn(
     panel: &Panel<'_>,
     course: &TimeCourse,
     beside: &[Option<&TimeCourse>; 2],
     x: &Axis,
     top: f64,
+    is_of_rate: bool,
 ) -> Markup {
+    let told = course.intervals.as_ref().filter(|_| is_of_rate);
     let faint = || beside.iter().flatten().map(|other| (&other.received_per_second, *other));
     let values = panel
         .lines
         .iter()
         .flat_map(|line| line.values)
         .chain(faint().flat_map(|(values, _)| values));
-    let y = Axis::from_zero(values.flatten().copied().fold(0.0, f64::max), top + PANEL, top);
+    let peak = told.map_or(0.0, |told| told.peak_per_second);
+    let y = Axis::from_zero(values.flatten().copied().fold(peak, f64::max), top + PANEL, top);
     let (begin, end) = (x.place(0.0), x.place(course.measured_seconds));
     html! {
         rect.ground x=(LEFT) y=(top) width=(point(begin - LEFT)) height=(PANEL) {}
@@ -171,6 +253,7 @@ fn drawn(
         text.tick x=(LEFT) y=(point(top - 4.0)) { (panel.title) }
         @for (values, other) in faint() { (line("c-faint", values, other, x, &y)) }
         @for shown in &panel.lines { (line(shown.class, shown.values, course, x, &y)) }
+        @if let Some(told) = told { (intervals(told, course, panel, x, &y)) }
     }
 }
 
@@ -245,6 +328,12 @@ mod tests {
             assert!(page.contains(needed), "{needed}");
         }
         assert!(!page.contains("NaN") && !page.contains("inf"), "{page}");
+        // Peak and sustained rate, as lines and as numbers.
+        assert_eq!(page.matches("class=\"held\"").count(), 2 * workload.cells.len());
+        assert!(
+            page.contains("; peak ") && page.contains(">sus-tained<")
+                || page.contains(">sustained<")
+        );
         // Under the pointer, both ends at one time.
         let told = page.split("<title>").skip(1).find(|told| told.contains("guest ")).unwrap();
         for needed in
@@ -269,6 +358,7 @@ mod tests {
             guest_percent_of_core: Vec::new(),
             dropped_per_second: Vec::new(),
             retransmitted_per_second: Vec::new(),
+            intervals: None,
         };
         let (x, y) = (Axis::between(0.0, 4.0, 0.0, 40.0), Axis::from_zero(1.0, 10.0, 0.0));
         let drawn =

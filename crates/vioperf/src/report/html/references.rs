@@ -7,7 +7,7 @@ use vioperf_analysis::wording::three_digits;
 
 use super::beside;
 use crate::report::references::{
-    LEGEND, NOTHING, explained, facts, notes, ranking, short, sign, title,
+    LEGEND, NOTHING, explained, facts, notes, ranking, said_of, short, sign, title,
 };
 use crate::report::text::clean;
 use crate::report::values::interval;
@@ -64,6 +64,7 @@ fn table(beside: &BesideReference) -> Markup {
                 thead {
                     tr {
                         th scope="col" { "figure" }
+                        th scope="col" { "metric" }
                         th scope="col" { "cell" }
                         th scope="col" { "as printed" }
                         th scope="col" { "divided by" }
@@ -83,6 +84,7 @@ fn row(beside: &BesideReference, figure: &FigureBeside) -> Markup {
     html! {
         tr {
             th scope="row" { (clean(short(beside, &figure.figure))) }
+            td { (said_of(&figure.metric)) }
             td { (clean(&figure.cell.0)) }
             td { (clean(&figure.published)) }
             td { (clean(&figure.divided_by)) }

@@ -111,7 +111,9 @@ fn told_apart(told_apart: Option<bool>) -> &'static str {
 pub fn throughput(workload: &Workload<'_>) -> Markup {
     let measure = workload.measure();
     let extras: Vec<&Extra> = columns::of(workload.load())
-        .filter(|extra| !measure.unit.is_timed() && extra.place != Place::Latency)
+        .filter(|extra| {
+            !measure.unit.is_timed() && ![Place::Latency, Place::Course].contains(&extra.place)
+        })
         .collect();
     let metrics = workload.cells.iter().flat_map(|cell| {
         let ratio = (!cell.is_baseline).then_some(&cell.percent_of_baseline);

@@ -1,6 +1,7 @@
 //! What packets weigh on their way: where they are cut, and where merged.
 
 use maud::{Markup, html};
+use vioperf_analysis::measure::Unit;
 use vioperf_analysis::result::{CellAnalysis, HopPlace, Metric, PathHops};
 use vioperf_model::workload::Direction;
 
@@ -35,7 +36,8 @@ pub fn table(workload: &Workload<'_>) -> Markup {
                 caption {
                     "On the wire. More bytes per packet than the MTU: segmentation was left to a later "
                     "place, or received packets were merged"
-                    @if !places.is_empty() { "; in TCP payload alone" }
+                    @if places.contains(&HopPlace::SenderTcp) { "; in TCP payload alone" }
+                    @if !places.is_empty() { ". Below: packets a second" }
                     @if is_both_ways { ". → towards the guest, ← from it" }
                 }
                 thead {
@@ -115,7 +117,10 @@ fn hop(cell: &CellAnalysis, place: HopPlace) -> Markup {
                 None => (number(&hop.bytes_per_packet, whole)),
                 Some(_) => td {
                     (whole(&hop.bytes_per_packet))
-                    @if let Some(change) = change(way, place) { span.note { (change) } }
+                    span.note {
+                        @if let Some(change) = change(way, place) { (change) ", " }
+                        (packets(&hop.packets_per_second))
+                    }
                 },
             },
             both => td {
@@ -125,6 +130,11 @@ fn hop(cell: &CellAnalysis, place: HopPlace) -> Markup {
             },
         }
     }
+}
+
+/// How many pass a second.
+fn packets(rate: &Metric) -> String {
+    rate.mean().map_or_else(|| NO_VALUE.into(), |mean| Unit::Datagrams.short(mean))
 }
 
 fn arrow(direction: Direction) -> &'static str {
