@@ -77,7 +77,7 @@ fn of_figure(
         return Err("no metric of a scenario is the same");
     };
     if figure.is_impossible() {
-        return Err("a number below zero, that cannot be");
+        return Err("a time of zero, or a number below it, that cannot be");
     }
     let matching: Vec<Own<'_>> =
         cells.iter().copied().filter(|own| matching::matches(figure, *own)).collect();

@@ -275,9 +275,12 @@ impl Figure {
         mean.is_finite().then_some(mean)
     }
 
-    /// Whether it cannot be: no rate, time or size is below zero.
+    /// Whether it cannot be: no rate or size is below zero, and a time not even zero.
     pub fn is_impossible(&self) -> bool {
-        self.metric.is_some() && self.numbers().iter().any(|number| *number < 0.0)
+        let is_time =
+            in_base_units(&self.unit).is_some_and(|(counted, _)| counted == Counted::Microseconds);
+        let cannot_be = |number: &f64| *number < 0.0 || (is_time && *number == 0.0);
+        self.metric.is_some() && self.numbers().iter().any(cannot_be)
     }
 
     /// Mean of its repetitions, as printed.

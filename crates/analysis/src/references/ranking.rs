@@ -145,7 +145,8 @@ fn ranking(
             let percent = percent_of(a.metric, b.metric);
             let here = percent.as_ref().and_then(side).map(|side| by(better, side));
             match (there, here) {
-                _ if a.figure.id == b.figure.id => {}
+                // Two figures of one setting have one cell.
+                _ if a.figure.id == b.figure.id || a.own.cell.id == b.own.cell.id => {}
                 (Some(there), Some(here)) if there == here => told += 1,
                 (Some(Ordering::Less), Some(_)) => reversed.extend(pair(analysis, a, b)),
                 (Some(_), Some(_)) => reversed.extend(pair(analysis, b, a)),

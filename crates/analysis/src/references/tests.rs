@@ -131,9 +131,23 @@ fn what_cannot_be_is_neither_compared_nor_ranked() {
     wrong.values[1] = serde_json::Number::from_f64(-392.87);
     let found = beside(&kept(0.75, 0.2), &reference);
     assert!(found.figures.iter().all(|figure| figure.figure != "kvm-bridge-2011-003"));
-    assert_eq!(found.not_compared["a number below zero, that cannot be"], 1);
+    assert_eq!(found.not_compared["a time of zero, or a number below it, that cannot be"], 1);
     let mut ranked = found.rankings.iter().flat_map(|ranking| &ranking.published);
     assert!(ranked.all(|figure| figure.figure != "kvm-bridge-2011-003"));
+}
+
+#[test]
+fn two_figures_of_one_cell_are_not_ranked_against_each_other() {
+    let mut reference = Reference::parse(BRIDGE).unwrap();
+    let mut again = reference.figure("kvm-bridge-2011-003").unwrap().clone();
+    again.id = "again".into();
+    again.values = vec![Some(100.into())];
+    reference.figures.push(again);
+    for ranking in beside(&kept(0.75, 0.2), &reference).rankings {
+        let pairs = ranking.reversed.iter().map(|pair| (&pair.better_there, &pair.better_here));
+        let untold = ranking.untold.iter().map(|pair| (&pair.better_there, &pair.other));
+        assert!(pairs.chain(untold).all(|(one, other)| one != other), "{ranking:?}");
+    }
 }
 
 #[test]

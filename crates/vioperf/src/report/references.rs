@@ -1,6 +1,8 @@
 //! A run beside published figures, in words that every form of the report uses; and its section on a terminal and in
 //! Markdown.
 
+use std::collections::BTreeSet;
+
 use vioperf_analysis::columns;
 use vioperf_analysis::compare::metric::title_of_column;
 use vioperf_analysis::references::{
@@ -66,13 +68,17 @@ fn percent(summary: &Summary) -> String {
     }
 }
 
-/// Best first: `virtio > e1000 ≈ rtl8139`.
+/// Best first: `virtio > e1000 ≈ rtl8139`. Figures of one level that follow on each other are said once.
 pub fn order<'a>(levels: impl Iterator<Item = (&'a str, bool)>) -> String {
     let mut said = String::new();
     let mut levels = levels.peekable();
     while let Some((level, is_told)) = levels.next() {
+        let next = levels.peek();
+        if next.is_some_and(|(next, _)| *next == level) {
+            continue;
+        }
         said.push_str(level);
-        if levels.peek().is_some() {
+        if next.is_some() {
             said.push_str(if is_told { " > " } else { " ≈ " });
         }
     }
@@ -119,18 +125,24 @@ fn untold(ranking: &RankingBeside) -> Option<String> {
         names + &pair.own_percent.as_ref().map(of).unwrap_or_default()
     };
     let pairs: Vec<String> = ranking.untold.iter().map(pair).collect();
+    let is_explained = ranking.untold.iter().all(|pair| !pair.why.is_empty());
+    let why =
+        if is_explained { "" } else { ": no finding of this run says why, measure more blocks" };
+    (!pairs.is_empty()).then(|| format!("not told apart here: {}{why}", pairs.join(", ")))
+}
+
+/// What was found about pairs that cannot be told apart here, each finding once: it stands behind many a pair.
+fn why_untold(beside: &BesideReference) -> Option<String> {
+    let pairs = beside.rankings.iter().flat_map(|ranking| &ranking.untold);
     let mut reasons: Vec<String> = Vec::new();
-    for why in ranking.untold.iter().flat_map(|pair| &pair.why) {
+    for why in pairs.flat_map(|pair| &pair.why) {
         let said = format!("{} ({})", why.title, why.rule);
         if !reasons.contains(&said) {
             reasons.push(said);
         }
     }
-    let why = match reasons.as_slice() {
-        [] => "no finding of this run says why: measure more blocks".to_owned(),
-        reasons => format!("what was found here: {}", reasons.join("; ")),
-    };
-    (!pairs.is_empty()).then(|| format!("not told apart here: {}: {why}", pairs.join(", ")))
+    let said = || format!("Why pairs are not told apart here: {}.", reasons.join("; "));
+    (!reasons.is_empty()).then(said)
 }
 
 /// What stands below a ranking: what cannot be told here, and what is the other way round, each with why.
@@ -164,17 +176,19 @@ fn reason(reason: &Reason) -> String {
 
 /// What has to be known of the figures that are shown.
 pub fn notes(beside: &BesideReference) -> Vec<String> {
-    let mut notes = Vec::new();
-    let divisors = beside.figures.iter().map(|figure| &figure.divided_by);
-    let mut others: Vec<&str> =
-        divisors.filter(|divisor| *divisor != "baseline").map(String::as_str).collect();
-    others.sort_unstable();
-    others.dedup();
+    let mut notes: Vec<String> = why_untold(beside).into_iter().collect();
+    let divisors = beside.figures.iter().map(|figure| figure.divided_by.as_str());
+    let divisors: BTreeSet<&str> = divisors.filter(|divisor| *divisor != "baseline").collect();
+    let (own, others): (Vec<&str>, Vec<&str>) =
+        divisors.into_iter().partition(|divisor| divisor.starts_with("its "));
     if !others.is_empty() {
         notes.push(format!(
             "Divided not by a baseline, as there was none, but by {}.",
             others.join(", ")
         ));
+    }
+    if !own.is_empty() {
+        notes.push(format!("Divided by another metric of the same trials: {}.", own.join(", ")));
     }
     let mut otherwise: Vec<&str> =
         beside.figures.iter().flat_map(|figure| &figure.otherwise).map(String::as_str).collect();
@@ -184,7 +198,11 @@ pub fn notes(beside: &BesideReference) -> Vec<String> {
         notes.push(format!("Otherwise than there: {}.", otherwise.join(", ")));
     }
     for defect in &beside.impossible {
-        notes.push(format!("What is published cannot be: {}: {}.", defect.row, defect.what));
+        let said = format!("What is published cannot be: {}: {}.", defect.row, defect.what);
+        // A number that is told of both ends is wrong once.
+        if !notes.contains(&said) {
+            notes.push(said);
+        }
     }
     notes.extend(beside.notes.iter().cloned());
     let left = |(reason, n): (&String, &u32)| {
@@ -310,4 +328,18 @@ pub fn markdown(beside: &BesideReference) -> String {
     }
     lines.extend(notes(beside).iter().map(|note| format!("- {}", escape(&clean(note)))));
     lines.join("\n") + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn levels_that_are_told_twice_are_said_once() {
+        let of =
+            |levels: &[(&str, bool)]| order(levels.iter().map(|(name, is_told)| (*name, *is_told)));
+        assert_eq!(of(&[("4", true), ("4", true), ("32", false), ("32", false)]), "4 > 32");
+        assert_eq!(of(&[("4", true), ("32", false), ("4", true)]), "4 > 32 ≈ 4");
+        assert_eq!(of(&[]), "");
+    }
 }

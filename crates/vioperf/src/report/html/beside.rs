@@ -84,9 +84,11 @@ fn picture(
 
 /// From zero, but logarithmic where ratios are far apart. What cannot be (a response time below zero) has no place.
 fn scale(figures: &[&FigureBeside]) -> Axis {
-    let means = figures.iter().map(|figure| figure.own_percent.mean);
-    let told = figures.iter().flat_map(|figure| &figure.published_percents).copied();
-    let seen: Vec<f64> = means.chain(told).filter(|percent| *percent > 0.0).collect();
+    let told = |figure: &&FigureBeside| {
+        let own = figure.own_percents.iter().chain([&figure.own_percent.mean]);
+        own.chain(&figure.published_percents).copied().collect::<Vec<f64>>()
+    };
+    let seen: Vec<f64> = figures.iter().flat_map(told).filter(|percent| *percent > 0.0).collect();
     let low = seen.iter().copied().fold(f64::INFINITY, f64::min);
     let high = seen.iter().copied().fold(0.0, f64::max);
     if high > FAR_APART * low {

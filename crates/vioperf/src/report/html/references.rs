@@ -25,6 +25,14 @@ pub fn sections(analysis: &RunAnalysis) -> Markup {
                 @if beside.figures.is_empty() && beside.rankings.is_empty() {
                     p { (NOTHING) }
                 }
+                @if !beside.figures.is_empty() {
+                    (beside::pictures(beside, analysis))
+                    p.small { (LEGEND) }
+                    details {
+                        summary { "The same as a table" }
+                        (table(beside))
+                    }
+                }
                 @if !beside.rankings.is_empty() {
                     ul {
                         @for ranked in &beside.rankings {
@@ -36,14 +44,6 @@ pub fn sections(analysis: &RunAnalysis) -> Markup {
                                 }
                             }
                         }
-                    }
-                }
-                @if !beside.figures.is_empty() {
-                    (beside::pictures(beside, analysis))
-                    p.small { (LEGEND) }
-                    details {
-                        summary { "The same as a table" }
-                        (table(beside))
                     }
                 }
                 @for note in notes(beside) { p.note { (clean(&note)) } }
