@@ -39,6 +39,13 @@ pub(super) fn job(workload: &Workload, target: &Target, way: DiskEngine, most: D
         workload.streams,
         u8::from(target.direct),
     );
+    // As our own engine does: whatever is free goes to the kernel together, and what has ended is taken together. By itself
+    // fio makes a system call for each.
+    let depth = workload.queue_depth();
+    let _ = writeln!(
+        text,
+        "iodepth_batch_submit={depth}\niodepth_batch_complete_min=1\niodepth_batch_complete_max={depth}"
+    );
     if reads != 0 && reads != 100 {
         let _ = writeln!(text, "rwmixread={reads}");
     }

@@ -7,9 +7,9 @@ use crate::clock::monotonic_ns;
 /// The shortest time from an answer to the next question.
 const SHORTEST_PAUSE_NS: u64 = 100_000_000;
 /// The part of its time that fio may spend on answers: one in so many, but for the answers that have to be.
-const PAUSES_FOR_EACH: u64 = 20;
-/// So many answers at least in what is measured.
-const ANSWERS_AT_LEAST: u64 = 5;
+const PAUSES_FOR_EACH: u64 = 50;
+/// The longest pause, in percent of what is measured: two fit into it, so that the counts tell of most of it.
+const LONGEST_PAUSE_PERCENT: u64 = 45;
 /// Between two questions while nothing has ended yet.
 const IMPATIENT_NS: u64 = 20_000_000;
 /// How long an answer is waited for before it is asked for again.
@@ -36,7 +36,7 @@ impl Questions {
             hears: false,
             asked_at_ns: None,
             next_ns: 0,
-            longest_pause_ns: (measured_ns / ANSWERS_AT_LEAST).max(SHORTEST_PAUSE_NS),
+            longest_pause_ns: (measured_ns / 100 * LONGEST_PAUSE_PERCENT).max(SHORTEST_PAUSE_NS),
             from_ns: None,
             has_begun: false,
         }
@@ -117,10 +117,14 @@ mod tests {
         assert_eq!(next_after(&mut questions, 100, 1), 120, "nothing has ended yet");
         questions.begin(500 * MS);
         assert_eq!(next_after(&mut questions, 130, 1), 230);
-        assert_eq!(next_after(&mut questions, 230, 10), 430);
-        assert_eq!(next_after(&mut questions, 430, 10), 500, "the first that is measured");
-        assert_eq!(next_after(&mut questions, 510, 10), 710);
-        assert_eq!(next_after(&mut questions, 800, 100), 1_200, "a fifth of the load, no longer");
+        assert_eq!(next_after(&mut questions, 230, 4), 430);
+        assert_eq!(next_after(&mut questions, 430, 4), 500, "the first that is measured");
+        assert_eq!(next_after(&mut questions, 510, 4), 710);
+        assert_eq!(
+            next_after(&mut questions, 800, 100),
+            1_700,
+            "no longer, so that there are two more"
+        );
     }
 
     #[test]
