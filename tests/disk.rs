@@ -127,6 +127,60 @@ fn the_network_is_busy_beside_the_disk() {
 }
 
 #[test]
+fn memory_that_answers_is_told_with_its_cause_and_every_cache_mode_is_in_force() {
+    let world = World::new();
+    // Large reads: what else moves the host's disk meanwhile is little beside them.
+    let load = "read_share = \"100 %\"\nblock_size = \"1 MiB\"\nqueue_depth = 2";
+    let modes = ["none", "writeback", "directsync", "unsafe"];
+    let factors = format!("disk = \"virtio-blk\"\ndrive.cache = {modes:?}");
+    scenario(&world, "[guest]\nmachine = \"pc\"\nreuse = \"none\"", load, &factors);
+    let (trials, _) = run(&world);
+    let id = |mode: &str| format!("virtio-blk/drive-cache-{mode}");
+    for mode in modes {
+        let trial = &trials[&id(mode)];
+        assert_eq!(trial["guest"]["disk"]["drive"]["cache"], mode);
+        assert!(trial["storage"].is_object(), "{mode}: {}", trial["storage"]);
+    }
+    let found = |name: &str| {
+        let report = world.vioperf(&["report", "run", "--format=json"]).succeeded().stdout;
+        let report: Value = serde_json::from_str(&report).unwrap();
+        let findings = report["findings"].as_array().unwrap().clone();
+        findings.into_iter().find(|finding| finding["rule"] == name).unwrap()
+    };
+    let finding = found("host-cache-in-path");
+    let cells: Vec<&str> =
+        finding["cells"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+    for mode in ["writeback", "unsafe"] {
+        assert!(cells.contains(&id(mode).as_str()), "{mode}: {finding}");
+        let cause = format!("guest.drive.cache = \"{mode}\"");
+        assert!(finding["evidence"].as_str().unwrap().contains(&cause), "{finding}");
+    }
+
+    fs::remove_dir_all(world.path("here/run")).unwrap();
+    scenario(&world, "", load, "disk = \"virtio-blk\"\nstorage.kind = [\"tmpfs\"]");
+    let (trials, _) = run(&world);
+    assert!(trials.values().all(|trial| trial["storage"]["in_memory"] == true));
+    let finding = found("host-cache-in-path");
+    assert_eq!(finding["cells"].as_array().unwrap().len(), trials.len(), "{finding}");
+    assert!(finding["evidence"].as_str().unwrap().contains("in memory"), "{finding}");
+}
+
+#[test]
+fn every_way_of_reading_and_either_thread_is_read_back() {
+    let world = World::new();
+    let factors = "disk = [\"virtio-blk\", \"virtio-scsi\"]\n\
+                   drive.aio = [\"threads\", \"native\", \"io_uring\"]\ndrive.io_thread = [false, true]";
+    scenario(&world, "", "", factors);
+    // What is not as it was asked for would be void, and `run` refuses that.
+    let (trials, said) = run(&world);
+    for (aio, is_always_there) in [("threads", true), ("native", true), ("io_uring", false)] {
+        let count = trials.keys().filter(|cell| cell.contains(&format!("aio-{aio}/"))).count();
+        // A QEMU may be built without io_uring.
+        assert!(count == 4 || count == 0 && !is_always_there, "{aio}: {count}: {said}");
+    }
+}
+
+#[test]
 fn a_neighbour_has_a_disk_of_its_own_and_loads_it_when_it_is_busy() {
     let world = World::new();
     scenario(

@@ -10,6 +10,7 @@ mod emulation;
 mod frequency;
 mod frequency_within;
 mod host_cache;
+mod image_format;
 mod impossible_numbers;
 mod impossible_times;
 mod left_out;
@@ -104,6 +105,7 @@ const RULES: &[(When, Rule)] = &[
     (Always, timeouts::check),
     (Always, not_sent::check),
     (Always, host_cache::check),
+    (Always, image_format::check),
     (Always, rate_search::check),
     (Always, limits_of_cells::check),
     (Always, direction::check),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use vioperf_model::record::{Place, Purpose, TrialRecord};
+use vioperf_model::record::{Place, Purpose, StorageFacts, TrialRecord};
 use vioperf_model::sample::{
     BlockDeviceCounters, DiskCounters, DiskOutcome, LatencyHistogram, LoadCounters,
 };
@@ -14,6 +14,9 @@ use crate::layers::Span;
 use crate::rates::{TrialReadings, total};
 use crate::result::{Disk, OperationTimes, TransactionDemand};
 use crate::window::{Absent, Reading, percent};
+
+/// Why no device is told of a disk in memory.
+const IN_MEMORY: &str = "its bytes are in memory: no device of the host's is below";
 
 /// Bytes of a megabyte, as disks are sold.
 pub(crate) const MB: f64 = 1e6;
@@ -32,6 +35,8 @@ pub struct DiskReading {
     given_up: Reading,
     pub(crate) device: Result<DeviceReading, Absent>,
     way: Option<Way>,
+    /// Whether its bytes are in memory, where that is known.
+    in_memory: Option<bool>,
 }
 
 /// How operations got to the kernel.
@@ -44,7 +49,8 @@ struct Way {
     direct: bool,
 }
 
-/// What the block device of the host did that moved most while the load ran.
+/// What the block device of the host did that the disk's bytes are on; where that is not known, the one that moved most
+/// while the load ran.
 #[derive(Debug, Clone)]
 pub(crate) struct DeviceReading {
     pub(crate) name: String,
@@ -71,7 +77,12 @@ impl DeviceReading {
         };
         let moved = |name: &str| grown(|d| d.bytes_read, name) + grown(|d| d.bytes_written, name);
         let most = last.keys().max_by(|a, b| moved(a).total_cmp(&moved(b)));
-        let name = most.ok_or("the host has no block device that did anything")?;
+        let name = match &trial.storage {
+            Some(StorageFacts { in_memory: true, .. }) => return Err(IN_MEMORY.into()),
+            // One that is not listed never did anything.
+            Some(StorageFacts { device: Some(own), .. }) => own,
+            _ => most.ok_or("the host has no block device that did anything")?,
+        };
         let ms = span.seconds * 1e3;
         Ok(Self {
             name: name.clone(),
@@ -144,6 +155,7 @@ impl DiskReading {
                 fio: outcome.fio.clone(),
                 direct: outcome.direct,
             }),
+            in_memory: trial.storage.as_ref().map(|storage| storage.in_memory),
         }
     }
 
@@ -163,6 +175,8 @@ pub(crate) fn gather(trials: &CellTrials, baseline: Option<&CellTrials>) -> Disk
         trials.metric_of(move |r| Ok(read(r.disk.device.as_ref().map_err(Clone::clone)?)))
     };
     let ways = || trials.completed.iter().filter_map(|readings| readings.disk.way.as_ref());
+    let devices = trials.completed.iter().filter_map(|r| Some(&r.disk.device.as_ref().ok()?.name));
+    let devices: BTreeSet<String> = devices.cloned().collect();
     let engines: BTreeSet<&'static str> = ways().map(|way| way.engine).collect();
     let fio: BTreeSet<&String> = ways().filter_map(|way| way.fio.as_ref()).collect();
     Disk {
@@ -185,6 +199,8 @@ pub(crate) fn gather(trials: &CellTrials, baseline: Option<&CellTrials>) -> Disk
             qemu_us: trials.metric_of(per_unit(1, 1e6)),
             guest_us: trials.metric_of(per_unit(2, 1e6)),
         },
+        devices: devices.into_iter().collect(),
+        in_memory: trials.completed.iter().any(|r| r.disk.in_memory == Some(true)),
         engines: engines.into_iter().collect(),
         fio: fio.into_iter().cloned().collect(),
         direct: ways().map(|way| way.direct).reduce(|all, one| all && one),

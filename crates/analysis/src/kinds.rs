@@ -1,7 +1,8 @@
 //! What has to hold of every kind of load.
 
-use vioperf_model::record::{Place, TrialRecord};
+use vioperf_model::record::{Place, StorageFacts, TrialRecord};
 use vioperf_model::sample::{BlockDeviceCounters, DiskCounters, LayerCounters, StreamOutcome};
+use vioperf_model::scenario::CacheMode;
 use vioperf_model::units::BitRate;
 use vioperf_model::wire::Role;
 use vioperf_model::workload::WorkloadKind;
@@ -244,7 +245,14 @@ fn nothing_that_arrives_is_said_and_divides_nothing() {
 
 /// What the host's only disk did in every trial: so many percent of the load's bytes, and busy all the time.
 fn with_device(percent: u64) -> RunAnalysis {
-    let Synthetic { run, mut trials } = Synthetic::of_kind(WorkloadKind::Disk);
+    with_device_and(percent, &|_| ())
+}
+
+/// The same of a run that is otherwise as `change` has it.
+fn with_device_and(percent: u64, change: &dyn Fn(&mut Synthetic)) -> RunAnalysis {
+    let mut synthetic = Synthetic::of_kind(WorkloadKind::Disk);
+    change(&mut synthetic);
+    let Synthetic { run, mut trials } = synthetic;
     for trial in &mut trials {
         let load = trial.parties.iter_mut().find(|party| party.role == Role::Disk).unwrap();
         let moved = load.report.samples.last().unwrap().load.unwrap().disk.unwrap();
@@ -299,4 +307,45 @@ fn a_disk_that_is_busy_all_the_time_is_what_limits_unless_memory_answers() {
     assert!(cell(&cached, "virtio").limits.is_empty());
     let finding = cached.findings.iter().find(|f| f.rule == "host-cache-in-path").unwrap();
     assert!(finding.evidence.contains("30.0 %"), "{finding:?}");
+}
+
+#[test]
+fn a_cache_mode_is_named_as_the_cause_and_memory_as_no_disk() {
+    let evidence = |analysis: &RunAnalysis| {
+        let found = analysis.findings.iter().find(|f| f.rule == "host-cache-in-path");
+        found.map(|finding| finding.evidence.clone())
+    };
+    let writeback = |synthetic: &mut Synthetic| {
+        for guest in synthetic.run.plan.cells.iter_mut().filter_map(|cell| cell.guest.as_mut()) {
+            guest.drive.cache = CacheMode::Writeback;
+        }
+    };
+    let told = evidence(&with_device_and(3, &writeback)).unwrap();
+    assert!(told.contains("guest.drive.cache = \"writeback\""), "{told}");
+    assert!(told.contains("the host's disk vda moved 3.00 %"), "{told}");
+    assert_eq!(evidence(&with_device_and(100, &writeback)), None, "the disk did all of it");
+    let in_memory = |synthetic: &mut Synthetic| {
+        for trial in &mut synthetic.trials {
+            trial.storage = Some(StorageFacts { device: None, in_memory: true });
+        }
+    };
+    // Somebody else's bytes moved the only disk there is.
+    let memory = with_device_and(100, &in_memory);
+    assert!(evidence(&memory).unwrap().contains("in memory"));
+    let disk = cell(&memory, "virtio").disk.as_ref().unwrap();
+    assert!(disk.device_percent_of_load.mean().is_none() && disk.devices.is_empty());
+}
+
+#[test]
+fn the_device_below_is_told_and_not_the_one_that_moved_most() {
+    let on_another = |synthetic: &mut Synthetic| {
+        for trial in &mut synthetic.trials {
+            trial.storage = Some(StorageFacts { device: Some("nvme0n1".into()), in_memory: false });
+        }
+    };
+    let analysis = with_device_and(100, &on_another);
+    let disk = cell(&analysis, "virtio").disk.as_ref().unwrap();
+    assert_eq!(disk.devices, ["nvme0n1"]);
+    assert_eq!(disk.device_percent_of_load.mean(), Some(0.0), "vda is another's");
+    assert!(cell(&analysis, "virtio").limits.iter().all(|limit| limit.rule != "disk-busy"));
 }

@@ -328,6 +328,7 @@ fn trial(cell: &Cell, block: u32, sequence: u32, course: &Course) -> TrialRecord
             ..GuestSetup::of(GuestOrigin::Restored)
         }),
         core_speed: None,
+        storage: None,
         timeline: Some(Timeline {
             started_ns: START_NS,
             measured_from_ns: START_NS + 3 * SAMPLE_NS,

@@ -13,6 +13,7 @@ use std::fs;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
+use vioperf_model::disk::DiskModel;
 use vioperf_model::nic::NicModel;
 
 pub use device::{kvm, tun, vhost_net};
@@ -74,11 +75,11 @@ impl Check {
 pub fn all(
     root: &Path,
     qemu_found: &Result<Qemu, QemuError>,
-    models: &[NicModel],
+    (nics, disks): (&[NicModel], &[DiskModel]),
     guest_memory_mib: u64,
 ) -> Vec<Check> {
     vec![
-        qemu(qemu_found, models),
+        qemu(qemu_found, nics, disks),
         kvm(root),
         vhost_net(root),
         user_namespaces(root, nix::unistd::geteuid().is_root(), software::try_namespaces),
@@ -117,7 +118,7 @@ mod tests {
         let root = machine_with(&[]);
         let missing = Qemu::find(Some(Path::new("/nonexistent/qemu")));
         let models: Vec<NicModel> = NicModel::all().collect();
-        let checks = all(root.path(), &missing, &models, 256);
+        let checks = all(root.path(), &missing, (&models, &[]), 256);
         assert_eq!(checks.len(), 10);
         let failed: Vec<&str> = checks
             .iter()

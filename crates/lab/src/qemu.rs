@@ -8,6 +8,7 @@ pub mod binary;
 mod command_line;
 mod disk;
 pub mod disk_image;
+mod disk_in_use;
 mod fault;
 pub mod guest;
 pub mod image;

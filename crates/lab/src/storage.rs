@@ -3,6 +3,8 @@
 //! Nodes and QEMU reach it through a descriptor of this process ([`DiskFile::path`]), so that nothing is left of it when
 //! the last of them has ended, however that came. Sources: open(2) (`O_TMPFILE`), memfd_create(2).
 
+mod device_below;
+
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -12,6 +14,7 @@ use std::path::{Path, PathBuf};
 use nix::errno::Errno;
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::statvfs::statvfs;
+use vioperf_model::record::StorageFacts;
 use vioperf_model::scenario::{Storage, StorageKind};
 use vioperf_model::units::ByteSize;
 
@@ -169,6 +172,13 @@ impl DiskFile {
     #[must_use]
     pub fn place(&self) -> &str {
         &self.place
+    }
+
+    /// What it is on, on this host.
+    #[must_use]
+    pub fn facts(&self) -> StorageFacts {
+        let file = self.file.try_clone().map(File::from);
+        file.map(|file| device_below::of(&file, self.is_device, Path::new("/"))).unwrap_or_default()
     }
 
     /// Whether it is a block device.

@@ -277,6 +277,9 @@ pub struct TrialRecord {
     pub outcome: Outcome,
     /// How the guest came about; absent for a baseline.
     pub guest: Option<GuestSetup>,
+    /// What the bytes of its disks are on; absent where no disk is read or written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub storage: Option<StorageFacts>,
     /// How fast the host's cores were at either end of it; absent where nobody looked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub core_speed: Option<CoreSpeed>,
@@ -287,6 +290,18 @@ pub struct TrialRecord {
     /// The probes of a rate search; absent for every other load.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub search: Option<SearchRecord>,
+}
+
+/// What the bytes of disks are on, as the host's kernel tells.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct StorageFacts {
+    /// The whole block device below, as `/proc/diskstats` names it; absent where the file system has none (memory), or
+    /// does not tell (an overlay).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<String>,
+    /// They are in memory: no device has a part in it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub in_memory: bool,
 }
 
 /// A rate search, raw: bounds and throughput are derived from what each probe gave.

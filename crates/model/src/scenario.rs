@@ -29,7 +29,7 @@ pub use guest::{Accel, DeviceOption, Guest, Reuse, Vhost};
 pub use machine::{HugePages, MachineType};
 pub use parts::Part;
 pub use scale::{LEAST_DURATION, LEAST_WARMUP, Scale, ScaleError};
-pub use storage::{AsyncIo, CacheMode, Drive, ImageFormat, Storage, StorageKind};
+pub use storage::{AsyncIo, CacheMode, Drive, ImageFormat, Preallocation, Storage, StorageKind};
 pub use topology::{Chain, FarEnd, Neighbour, Topology};
 pub use variants::Variant;
 

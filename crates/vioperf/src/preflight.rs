@@ -312,7 +312,7 @@ fn ingredients_of(
     Wanted { guests, forwards, fio }: Wanted,
 ) -> Result<Ingredients, Vec<String>> {
     let memory_mib = (guest.memory.as_bytes() >> 20).saturating_mul(guests.into());
-    let checks = preflight::all(Path::new("/"), qemu, nics, memory_mib);
+    let checks = preflight::all(Path::new("/"), qemu, (nics, disks), memory_mib);
     let failed = checks.into_iter().filter(|check| check.status == Status::Fail);
     let in_words = |Check { name, found, advice, .. }| match advice {
         Some(advice) => format!("{name}: {found}: {advice}"),

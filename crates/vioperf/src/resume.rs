@@ -249,6 +249,7 @@ impl Stage for Closed {
             end,
             guest: None,
             core_speed: None,
+            storage: None,
             timeline: None,
             parties: Vec::new(),
             search: None,

@@ -1,9 +1,10 @@
 //! Operations of a disk that the host's memory answered, and not its disk.
 
-use vioperf_model::plan::CellId;
+use vioperf_model::plan::{Cell, CellId};
+use vioperf_model::scenario::StorageKind;
 
 use super::{Evidence, about_cells};
-use crate::result::{Finding, Severity};
+use crate::result::{Disk, Finding, Severity};
 use crate::wording::percent;
 
 /// A device below that moved less than this part of what the load moved was not asked for the rest.
@@ -14,17 +15,8 @@ pub fn check(evidence: &Evidence<'_>) -> Vec<Finding> {
         .cells
         .iter()
         .filter_map(|cell| {
-            let disk = cell.disk.as_ref()?;
-            let moved = disk.device_percent_of_load.mean();
-            let what = match (disk.direct, moved.filter(|moved| *moved < LEAST_PERCENT_OF_LOAD)) {
-                (_, Some(moved)) => format!(
-                    "the host's busiest disk moved {} of the bytes that the load did",
-                    percent(moved)
-                ),
-                (Some(false), None) => "the disk refused O_DIRECT to the load itself".to_owned(),
-                _ => return None,
-            };
-            Some((cell.id.clone(), what))
+            let planned = evidence.run.plan.cells.iter().find(|planned| planned.id == cell.id);
+            Some((cell.id.clone(), why(planned, cell.disk.as_ref()?)?))
         })
         .collect();
     about_cells(
@@ -36,4 +28,34 @@ pub fn check(evidence: &Evidence<'_>) -> Vec<Finding> {
          \"directsync\" goes past the host's cache (QEMU: cache=none; libvirt: <driver cache='none'/>), and \
          testbed.storage on a disk past tmpfs. What only the path costs they tell all the same.",
     )
+}
+
+/// How memory is seen to have answered, and by what cause, where that is known.
+fn why(planned: Option<&Cell>, disk: &Disk) -> Option<String> {
+    let is_tmpfs = planned.is_some_and(|cell| cell.testbed.storage.kind == StorageKind::Tmpfs);
+    if disk.in_memory || is_tmpfs {
+        return Some("its bytes are in memory (tmpfs), no disk is below".to_owned());
+    }
+    // A baseline reads the file itself.
+    let cache = planned.and_then(|cell| Some(cell.guest.as_ref()?.drive.cache));
+    let cached = cache.filter(|cache| !cache.is_direct());
+    let name = disk.devices.join(", ");
+    let moved = disk.device_percent_of_load.mean();
+    let little = moved.filter(|moved| *moved < LEAST_PERCENT_OF_LOAD);
+    let little = little.map(|moved| {
+        format!("the host's disk {name} moved {} of the bytes that the load did", percent(moved))
+    });
+    match (little, cached) {
+        (Some(little), Some(cache)) => {
+            Some(format!("guest.drive.cache = \"{cache}\" asks the host's page cache; {little}"))
+        }
+        (Some(little), None) => Some(little),
+        (None, Some(cache)) if moved.is_none() => Some(format!(
+            "guest.drive.cache = \"{cache}\" asks the host's page cache; what its disk did is not known"
+        )),
+        (None, _) if disk.direct == Some(false) => {
+            Some("the disk refused O_DIRECT to the load itself".to_owned())
+        }
+        (None, _) => None,
+    }
 }

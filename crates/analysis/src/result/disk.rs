@@ -28,7 +28,8 @@ pub struct Disk {
     pub reads: OperationTimes,
     /// How long writes took.
     pub writes: OperationTimes,
-    /// Bytes that the block device of the host moved that moved most meanwhile, in percent of those of the
+    /// Bytes that the block device of the host moved that the disk's bytes are on (where that is not known, the one that
+    /// moved most meanwhile), in percent of those of the
     /// load and of a neighbour's, warm-up included: far less than 100 where memory answered in its place, more where others use
     /// it or one operation becomes several.
     pub device_percent_of_load: Metric,
@@ -40,6 +41,10 @@ pub struct Disk {
     pub given_up: Metric,
     /// CPU time per operation.
     pub service_demand: TransactionDemand,
+    /// That device, as the host's kernel calls it; several only where trials differ.
+    pub devices: Vec<String>,
+    /// Whether the disk's bytes were in memory, so that there was no such device.
+    pub in_memory: bool,
     /// How operations got to the kernel (`io_uring`; where it refuses that `threads`, or `libaio` of fio).
     pub engines: Vec<&'static str>,
     /// The versions of fio, where it was what read and wrote.

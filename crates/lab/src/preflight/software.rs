@@ -4,6 +4,7 @@ use std::path::Path;
 
 use nix::errno::Errno;
 use nix::sched::CloneFlags;
+use vioperf_model::disk::DiskModel;
 use vioperf_model::nic::NicModel;
 
 use super::Check;
@@ -16,7 +17,7 @@ const OLDEST: QemuVersion = QemuVersion { major: 6, minor: 0, micro: 0 };
 
 /// QEMU, its version, and which of the wanted models it has.
 #[must_use]
-pub fn qemu(found: &Result<Qemu, QemuError>, wanted: &[NicModel]) -> Check {
+pub fn qemu(found: &Result<Qemu, QemuError>, wanted: &[NicModel], disks: &[DiskModel]) -> Check {
     const NAME: &str = "QEMU";
     let qemu = match found {
         Ok(qemu) => qemu,
@@ -26,14 +27,18 @@ pub fn qemu(found: &Result<Qemu, QemuError>, wanted: &[NicModel]) -> Check {
             return Check::fail(NAME, error.to_string(), advice);
         }
     };
-    let (has, lacks): (Vec<NicModel>, Vec<NicModel>) =
-        wanted.iter().partition(|model| qemu.supports(**model));
-    let names = |models: &[NicModel]| {
-        models.iter().map(|model| model.name()).collect::<Vec<_>>().join(", ")
-    };
-    let mut text = format!("{} in {}, with {}", qemu.version, qemu.path.display(), names(&has));
+    let nics = wanted.iter().map(|model| (model.name(), qemu.supports(*model)));
+    let disks = disks.iter().map(|model| (model.name(), qemu.require_disk(*model).is_ok()));
+    let (has_nics, mut lacks) = parted(nics);
+    let (has_disks, lacks_disks) = parted(disks);
+    lacks.extend(lacks_disks);
+    let mut text =
+        format!("{} in {}, with {}", qemu.version, qemu.path.display(), has_nics.join(", "));
+    if !has_disks.is_empty() {
+        text = format!("{text}; disks: {}", has_disks.join(", "));
+    }
     if !lacks.is_empty() {
-        text = format!("{text}; without {}", names(&lacks));
+        text = format!("{text}; without {}", lacks.join(", "));
     }
     if qemu.version < OLDEST {
         return Check::fail(NAME, text, format!("QEMU {OLDEST} or newer is needed"));
@@ -44,6 +49,15 @@ pub fn qemu(found: &Result<Qemu, QemuError>, wanted: &[NicModel]) -> Check {
     let advice =
         "leave these models out, or take a newer QEMU (igb: 8.0; Debian 12 has one in backports)";
     Check::warn(NAME, text, advice)
+}
+
+/// Names of models that QEMU has, and of those that it lacks.
+fn parted(
+    models: impl Iterator<Item = (&'static str, bool)>,
+) -> (Vec<&'static str>, Vec<&'static str>) {
+    let (has, lacks): (Vec<_>, Vec<_>) = models.partition(|(_, is_there)| *is_there);
+    let names = |all: Vec<(&'static str, bool)>| all.into_iter().map(|(name, _)| name).collect();
+    (names(has), names(lacks))
 }
 
 /// The namespaces of a sandbox; `attempt` makes them for a process that ends at once.
@@ -94,9 +108,12 @@ mod tests {
     fn a_qemu_without_a_model_is_a_warning() {
         let mut qemu = Qemu::find(None).unwrap();
         let models: Vec<NicModel> = NicModel::all().collect();
-        assert_eq!(super::qemu(&Ok(qemu.clone()), &models[..1]).status, Status::Ok);
+        assert_eq!(super::qemu(&Ok(qemu.clone()), &models[..1], &[]).status, Status::Ok);
         qemu.forget_device("igb");
-        let check = super::qemu(&Ok(qemu), &models);
-        assert!(check.status == Status::Warn && check.found.ends_with("without igb"));
+        qemu.forget_device("nvme");
+        let disks: Vec<DiskModel> = DiskModel::all().collect();
+        let check = super::qemu(&Ok(qemu), &models, &disks);
+        assert!(check.found.contains("disks: virtio-blk, "), "{}", check.found);
+        assert!(check.status == Status::Warn && check.found.ends_with("without igb, nvme"));
     }
 }

@@ -111,6 +111,29 @@ impl DiskSpec {
         controller.into_iter().chain([disk]).collect()
     }
 
+    /// Of a disk that a thread of its own can serve: where QEMU tells which that is.
+    pub(super) fn served(&self) -> Option<Value> {
+        let row = self.model.row();
+        let device = match row.controller {
+            Controller::None => DEVICE,
+            Controller::Of { .. } => CONTROLLER,
+        };
+        let path = format!("/machine/peripheral/{device}");
+        row.has_io_thread.then(|| json!({ "path": path, "property": "iothread" }))
+    }
+
+    /// How QEMU's answer to that differs from what was asked for, in words.
+    pub(super) fn other_thread(&self, answer: &Value) -> Option<String> {
+        let told = answer.as_str().unwrap_or_default();
+        let is_own = told.rsplit('/').next() == Some(IO_THREAD);
+        let (wanted, told) = match self.drive.io_thread {
+            true if !is_own => ("a thread of its own", told),
+            false if !told.is_empty() => ("QEMU's main loop", told),
+            _ => return None,
+        };
+        Some(format!("the disk should be served by {wanted}, but QEMU says {told:?}"))
+    }
+
     /// How QEMU's own account of its disks (`query-block`) differs from what was asked for, in words.
     pub(super) fn contradiction(&self, answer: &Value) -> Option<String> {
         let all = answer.as_array().map(Vec::as_slice).unwrap_or_default();
@@ -178,6 +201,21 @@ mod tests {
         );
         assert_eq!(arguments("ide", MachineType::Pc), [format!("ide-hd,{disk},bus=ide.0")]);
         assert_eq!(arguments("ide", MachineType::Q35)[0], "piix3-ide,id=disk-controller");
+    }
+
+    #[test]
+    fn the_thread_that_serves_a_disk_is_the_one_that_was_asked_for() {
+        let with = |model, io_thread| spec(model, Drive { io_thread, ..Drive::default() });
+        let own = json!("/objects/disk-thread");
+        assert_eq!(with("virtio-blk", true).other_thread(&own), None);
+        assert_eq!(with("virtio-blk", false).other_thread(&json!("")), None);
+        assert!(with("virtio-blk", true).other_thread(&json!("")).is_some());
+        assert!(with("virtio-scsi", false).other_thread(&own).unwrap().contains("main loop"));
+        assert_eq!(
+            with("virtio-scsi", true).served().unwrap()["path"],
+            "/machine/peripheral/disk-controller"
+        );
+        assert_eq!(with("nvme", false).served(), None);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use vioperf_model::scenario::ImageFormat;
+use vioperf_model::scenario::Drive;
 
 use super::monitor::{Monitor, MonitorError};
 use super::{Qemu, binary::SECCOMP};
@@ -36,12 +36,12 @@ pub enum ImageError {
     Failed(String),
 }
 
-/// Makes an image of a format in an empty file, for a disk of the file's size, with every cluster allocated: what is
-/// written later finds its place.
+/// Makes an image of a drive's format in an empty file, for a disk of the file's size, with as much of it allocated as the
+/// drive wants.
 ///
 /// # Errors
 /// [`ImageError`].
-pub fn make(qemu: &Qemu, file: &DiskFile, format: ImageFormat) -> Result<(), ImageError> {
+pub fn make(qemu: &Qemu, file: &DiskFile, drive: &Drive) -> Result<(), ImageError> {
     let (monitor, theirs) = UnixStream::pair()?;
     let (socket, disk) = (theirs.as_raw_fd(), file.descriptor());
     let mut command = Command::new(&qemu.path);
@@ -58,18 +58,18 @@ pub fn make(qemu: &Qemu, file: &DiskFile, format: ImageFormat) -> Result<(), Ima
     drop(theirs);
     let made = Monitor::connect(monitor, STEP_BOUND)
         .map_err(ImageError::from)
-        .and_then(|mut monitor| create(&mut monitor, file, format));
+        .and_then(|mut monitor| create(&mut monitor, file, drive));
     end(&mut child);
     made
 }
 
-fn create(monitor: &mut Monitor, file: &DiskFile, format: ImageFormat) -> Result<(), ImageError> {
+fn create(monitor: &mut Monitor, file: &DiskFile, drive: &Drive) -> Result<(), ImageError> {
     let size = file.size().as_bytes();
     let node = json!({ "driver": "file", "node-name": "image", "filename": file.inherited_path(),
         "locking": "off" });
     monitor.execute("blockdev-add", &node, STEP_BOUND)?;
-    let options = json!({ "driver": format.driver(), "file": "image", "size": size,
-        "preallocation": "full" });
+    let options = json!({ "driver": drive.format.driver(), "file": "image", "size": size,
+        "preallocation": drive.preallocation.name() });
     let job = json!({ "job-id": "create", "options": options });
     monitor.execute("blockdev-create", &job, STEP_BOUND)?;
     let deadline =
@@ -92,18 +92,23 @@ fn create(monitor: &mut Monitor, file: &DiskFile, format: ImageFormat) -> Result
 
 #[cfg(test)]
 mod tests {
-    use vioperf_model::scenario::Storage;
+    use vioperf_model::scenario::{ImageFormat, Preallocation, Storage};
     use vioperf_model::units::ByteSize;
 
     use super::*;
 
     #[test]
-    fn an_image_has_its_magic_and_all_its_bytes() {
+    fn an_image_has_its_magic_and_as_many_bytes_as_were_asked_for() {
         let size = ByteSize::from_mib(4);
-        let file = DiskFile::empty(&Storage::default(), size).unwrap();
-        make(&Qemu::find(None).unwrap(), &file, ImageFormat::Qcow2).unwrap();
-        let bytes = std::fs::read(file.path()).unwrap();
-        assert_eq!(bytes.get(..4), Some(b"QFI\xfb".as_slice()));
-        assert!(bytes.len() as u64 > size.as_bytes(), "{}", bytes.len());
+        let length = |preallocation| {
+            let file = DiskFile::empty(&Storage::default(), size).unwrap();
+            let drive = Drive { format: ImageFormat::Qcow2, preallocation, ..Drive::default() };
+            make(&Qemu::find(None).unwrap(), &file, &drive).unwrap();
+            let bytes = std::fs::read(file.path()).unwrap();
+            assert_eq!(bytes.get(..4), Some(b"QFI\xfb".as_slice()));
+            bytes.len() as u64
+        };
+        let [full, thin] = [Preallocation::Full, Preallocation::Off].map(length);
+        assert!(full > size.as_bytes() && thin < size.as_bytes(), "{full} {thin}");
     }
 }

@@ -9,6 +9,7 @@ use std::net::IpAddr;
 use std::ops::RangeInclusive;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -19,6 +20,7 @@ use vioperf_model::record::Processor;
 use vioperf_model::scenario::{DeviceOption, MachineType, Vhost};
 use vioperf_netlink::Mac;
 
+use super::disk_in_use;
 use super::fault::{Fault, GuestError};
 use super::machine::{Machine, Start};
 use super::nic::{self, Device, as_json, backend};
@@ -390,6 +392,23 @@ impl Guest {
         let operation = "look at the disk";
         let answer = self.machine.command(operation, "query-block", &json!({}))?;
         match disk.contradiction(&answer) {
+            None => Ok(()),
+            Some(reason) => Err(self.machine.error(operation, Fault::Wire(reason))),
+        }
+    }
+
+    /// Whether the disk is served by the thread, and read and written in the way, that was asked for; to be asked when
+    /// the guest's kernel has found the disk, and so has read of it.
+    ///
+    /// # Errors
+    /// When it is otherwise, or QEMU does not answer.
+    pub fn verify_disk_in_use(&mut self, disk: &DiskSpec) -> Result<(), Box<GuestError>> {
+        let operation = "look at how the disk is served";
+        let told = disk.served().map(|ask| self.machine.command(operation, "qom-get", &ask));
+        let other = told.transpose()?.and_then(|answer| disk.other_thread(&answer));
+        let otherwise =
+            || disk_in_use::contradiction(Path::new("/"), self.qemu_pid(), disk.drive.aio);
+        match other.or_else(otherwise) {
             None => Ok(()),
             Some(reason) => Err(self.machine.error(operation, Fault::Wire(reason))),
         }

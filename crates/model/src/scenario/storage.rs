@@ -78,6 +78,9 @@ impl Storage {
 pub struct Drive {
     /// What the bytes are an image of.
     pub format: ImageFormat,
+    /// What of a `qcow2` image is allocated before anything is measured.
+    #[serde(skip_serializing_if = "super::variants::is_default")]
+    pub preallocation: Preallocation,
     /// Whether the host's page cache is in the path, and whether a write has ended before it is on the disk.
     pub cache: CacheMode,
     /// How QEMU reads and writes the file.
@@ -93,8 +96,32 @@ pub enum ImageFormat {
     /// The bytes as they are.
     #[default]
     Raw,
-    /// QEMU's own, with every cluster allocated beforehand.
+    /// QEMU's own.
     Qcow2,
+}
+
+/// What of an image is allocated when it is made, as `qemu-img create -o preallocation=` has it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Preallocation {
+    /// Every cluster, and all its bytes are written: what is written later finds its place.
+    #[default]
+    Full,
+    /// The tables and every cluster, but no bytes: the file has holes.
+    Metadata,
+    /// Nothing, as of a thin image: each cluster when it is first written.
+    Off,
+}
+
+impl Preallocation {
+    /// QEMU's name of it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Full => "full",
+            Self::Metadata => "metadata",
+            Self::Off => "off",
+        }
+    }
 }
 
 impl ImageFormat {

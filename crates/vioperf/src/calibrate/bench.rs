@@ -149,7 +149,7 @@ impl<'a> Bench<'a> {
             let started_at = now();
             let attempted = self.stage.attempt(&cell);
             self.stage.burn = None;
-            let Attempt { end, guest, core_speed, timeline, parties, search } =
+            let Attempt { end, guest, core_speed, storage, timeline, parties, search } =
                 attempted.map_err(Trouble::End)?;
             match end {
                 AttemptEnd::Completed => {
@@ -165,6 +165,7 @@ impl<'a> Bench<'a> {
                         outcome: Outcome::Completed,
                         guest,
                         core_speed,
+                        storage,
                         timeline,
                         parties,
                         search,

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use vioperf_analysis::machine_look::{Aspect, aspects};
 use vioperf_lab::preflight::{self, Check, Status};
 use vioperf_lab::qemu::Qemu;
+use vioperf_model::disk::DiskModel;
 use vioperf_model::nic::NicModel;
 use vioperf_model::scenario::Guest;
 
@@ -22,9 +23,10 @@ pub fn execute(args: &DoctorArgs, output: &Output) -> Result<ExitCode, Failure> 
     // First: what else is asked here is work too.
     let look = noise(Path::new("/"));
     let models: Vec<NicModel> = NicModel::made_by_qemu().collect();
+    let disks: Vec<DiskModel> = DiskModel::all().collect();
     let qemu = Qemu::find(args.qemu.as_deref().map(Path::new));
     let memory_mib = Guest::default().memory.as_bytes() >> 20;
-    let mut checks = preflight::all(Path::new("/"), &qemu, &models, memory_mib);
+    let mut checks = preflight::all(Path::new("/"), &qemu, (&models, &disks), memory_mib);
     checks.push(preflight::tun(Path::new("/")));
     checks.push(preflight::switches(Path::new("/"), &qemu));
     checks.push(guest_kernel::check(args.kernel.as_deref(), None, &models));

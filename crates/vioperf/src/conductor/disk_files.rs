@@ -5,8 +5,10 @@ use std::sync::Arc;
 use vioperf_lab::qemu::{DiskSpec, Qemu, disk_image};
 use vioperf_lab::storage::{DiskFile, StorageError};
 use vioperf_model::plan::Cell;
+use vioperf_model::record::StorageFacts;
 use vioperf_model::scenario::{ImageFormat, Neighbour, Storage};
 use vioperf_model::units::ByteSize;
+use vioperf_model::workload::WorkloadKind;
 
 use super::failed::Failed;
 use crate::interrupt::{Interrupt, Urgency};
@@ -24,6 +26,8 @@ pub enum Owner {
 #[derive(Debug, Default)]
 pub struct DiskFiles {
     made: Vec<(Owner, Storage, Arc<DiskFile>)>,
+    /// What each storage is on.
+    known: Vec<(Storage, StorageFacts)>,
 }
 
 /// How much of a disk a cell reads and writes.
@@ -60,8 +64,22 @@ impl DiskFiles {
         self.made.retain(|(own, place, _)| !is_in(own, place));
         let go_on = || interrupt.urgency() == Urgency::None;
         let file = Arc::new(DiskFile::make(storage, size, &go_on).map_err(failed)?);
+        self.note(storage, &file);
         self.made.push((owner, storage.clone(), Arc::clone(&file)));
         Ok(file)
+    }
+
+    /// What the bytes of a cell's disk are on; nothing where it has no disk. Images are in the same storage as files.
+    pub(super) fn facts_of(&self, cell: &Cell) -> Option<StorageFacts> {
+        let is_it = |place: &Storage| *place == cell.testbed.storage;
+        let is_of_disk = cell.workload.kind == WorkloadKind::Disk;
+        let known = self.known.iter().find(|(place, _)| is_it(place));
+        known.filter(|_| is_of_disk).map(|(_, facts)| facts.clone())
+    }
+
+    fn note(&mut self, storage: &Storage, file: &DiskFile) {
+        self.known.retain(|(place, _)| place != storage);
+        self.known.push((storage.clone(), file.facts()));
     }
 
     /// The disk of a cell's guest that is to be started, where it has one.
@@ -83,7 +101,8 @@ impl DiskFiles {
             ImageFormat::Qcow2 => {
                 let empty = DiskFile::empty(&cell.testbed.storage, size_of(cell));
                 let file = empty.map_err(failed)?;
-                disk_image::make(qemu, &file, drive.format).map_err(Failed::because)?;
+                disk_image::make(qemu, &file, &drive).map_err(Failed::because)?;
+                self.note(&cell.testbed.storage, &file);
                 Arc::new(file)
             }
         };

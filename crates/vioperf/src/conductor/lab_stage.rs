@@ -106,7 +106,8 @@ impl Stage for LabStage<'_> {
                 // After a fault everything is made anew.
                 self.standing = (end == AttemptEnd::Completed).then_some(standing);
                 let timeline = Some(timeline);
-                Ok(Attempt { end, guest: setup, core_speed, timeline, parties, search })
+                let storage = self.disk_files.facts_of(cell);
+                Ok(Attempt { end, guest: setup, core_speed, storage, timeline, parties, search })
             }
             Err(error) => {
                 let mut failed = Failed::of_node(&error);
@@ -139,8 +140,8 @@ fn void(failed: Failed, guest: Option<GuestSetup>, never_ready: bool) -> Attempt
     } else {
         AttemptEnd::Void { reason, console_tail, never_ready }
     };
-    let core_speed = None;
-    Attempt { end, guest, core_speed, timeline: None, parties: Vec::new(), search: None }
+    let (core_speed, storage) = (None, None);
+    Attempt { end, guest, core_speed, storage, timeline: None, parties: Vec::new(), search: None }
 }
 
 /// The nodes of the cell's path, and of what is beside it.

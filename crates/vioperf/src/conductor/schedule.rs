@@ -12,8 +12,8 @@ use std::time::Duration;
 use vioperf_analysis::settling::Follower;
 use vioperf_model::plan::{Cell, Plan};
 use vioperf_model::record::{
-    CoreSpeed, GuestSetup, Outcome, Party, RunEnding, SCHEMA_VERSION, SearchRecord, Timeline,
-    TrialRecord,
+    CoreSpeed, GuestSetup, Outcome, Party, RunEnding, SCHEMA_VERSION, SearchRecord, StorageFacts,
+    Timeline, TrialRecord,
 };
 use vioperf_model::scenario::Repeat;
 
@@ -44,6 +44,8 @@ pub struct Attempt {
     pub guest: Option<GuestSetup>,
     /// How fast the host's cores were at either end.
     pub core_speed: Option<CoreSpeed>,
+    /// What the bytes of its disks are on.
+    pub storage: Option<StorageFacts>,
     /// When it was measured.
     pub timeline: Option<Timeline>,
     /// What each party saw.
@@ -246,6 +248,7 @@ impl<S: Stage, A: Audience, C: Clock> Schedule<'_, S, A, C> {
                 outcome,
                 guest: result.guest,
                 core_speed: result.core_speed,
+                storage: result.storage,
                 timeline: result.timeline,
                 parties: result.parties,
                 search: result.search,

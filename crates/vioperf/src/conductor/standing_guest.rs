@@ -233,6 +233,9 @@ impl LabStage<'_> {
             let console_tail = guest.console_tail();
             return Err(Failed { reason, console_tail, interrupted: false });
         }
+        if let Some(disk) = &disk {
+            guest.verify_disk_in_use(disk).map_err(|error| Failed::of_guest(*error))?;
+        }
         let processor = guest.processor().map_err(|error| Failed::of_guest(*error))?;
         let cpu = order.guest.cpu.as_deref();
         if let Some(reason) = cpu.and_then(|wanted| is_another(wanted, processor.as_ref())) {

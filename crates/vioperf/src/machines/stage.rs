@@ -142,13 +142,21 @@ impl Stage for MachineStage<'_> {
             // After a fault both ends are made anew.
             Some(reason) => AttemptEnd::Void { reason, console_tail: vec![], never_ready: false },
         };
-        Ok(Attempt { end, guest: setup, core_speed: None, timeline, parties, search })
+        Ok(Attempt {
+            end,
+            guest: setup,
+            core_speed: None,
+            storage: None,
+            timeline,
+            parties,
+            search,
+        })
     }
 }
 
 fn nothing(end: AttemptEnd) -> Attempt {
     let (guest, core_speed, timeline, search) = (None, None, None, None);
-    Attempt { end, guest, core_speed, timeline, parties: Vec::new(), search }
+    Attempt { end, guest, core_speed, storage: None, timeline, parties: Vec::new(), search }
 }
 
 impl MachineStage<'_> {

@@ -16,7 +16,8 @@ use vioperf_model::nic::Queues;
 use vioperf_model::plan::{Cell, CellId};
 use vioperf_model::record::LeftOut;
 use vioperf_model::scenario::{
-    AsyncIo, Chain, Guest, HugePages, ImageFormat, Placement, Storage, StorageKind, Vhost,
+    AsyncIo, Chain, Guest, HugePages, ImageFormat, Placement, Preallocation, Storage, StorageKind,
+    Vhost,
 };
 use vioperf_model::units::ByteSize;
 use vioperf_model::workload::WorkloadKind;
@@ -157,6 +158,21 @@ fn lack_of_disk(cell: &Cell) -> Option<String> {
         return Some(format!(
             "{model} is served by QEMU's main loop: leave drive.io_thread out, or take virtio-blk or virtio-scsi"
         ));
+    }
+    if drive.preallocation != Preallocation::Full {
+        if drive.format == ImageFormat::Raw {
+            return Some(
+                "a raw file is always allocated: leave drive.preallocation out, or take format = \"qcow2\""
+                    .to_owned(),
+            );
+        }
+        if cell.workload.read_fraction() > 0.0 {
+            return Some(format!(
+                "what was never written of an image that is not allocated is read from nowhere: take preallocation = \
+                 \"full\" for reads, or read_share = \"0 %\" with \"{}\"",
+                drive.preallocation.name()
+            ));
+        }
     }
     if drive.format != ImageFormat::Raw && cell.testbed.storage.kind == StorageKind::Device {
         return Some(
@@ -301,6 +317,23 @@ mod tests {
         let [LeftOut { what, reason }] = &lacking.reasons[..] else { panic!("{lacking:?}") };
         assert_eq!(what, "engine fio");
         assert!(reason.contains("a place for reads"), "{reason}");
+    }
+
+    #[test]
+    fn a_thin_image_is_written_and_not_read() {
+        let left_out = |read_share: &str| {
+            let text = format!(
+                "name = \"s\"\nquestion = \"q\"\n[workload]\nkind = \"disk\"\nread_share = \"{read_share}\"\n[factors]\n\
+                 disk = \"nvme\"\ndrive.format = [\"raw\", \"qcow2\"]\ndrive.preallocation = [\"full\", \"off\"]\n"
+            );
+            let scenario = scenario_file::parse("s", &text, &[]).unwrap();
+            let root = tempfile::tempdir().unwrap();
+            let cells = Plan::new(&scenario, 1).cells;
+            Lacking::among(&cells, &scenario.guest, &[], root.path()).cells
+        };
+        let written = left_out("0 %");
+        assert_eq!(written.len(), 1, "raw, thin: {written:?}");
+        assert_eq!(left_out("50 %").len(), 2);
     }
 
     #[test]

@@ -17,6 +17,7 @@ impl<F: FnMut(usize) -> f64> Stage for Machine<F> {
             end: AttemptEnd::Completed,
             guest: None,
             core_speed: Some(core_speed),
+            storage: None,
             timeline: None,
             parties: vec![],
             search: None,

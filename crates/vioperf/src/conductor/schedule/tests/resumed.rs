@@ -77,8 +77,15 @@ impl Stage for Played<'_> {
         let measured = bits_per_second.map(|rate| with_flat_rate(cell, 0, 0, rate));
         let (timeline, parties) =
             measured.map(|record| (record.timeline, record.parties)).unwrap_or_default();
-        let attempt =
-            Attempt { end, guest: None, core_speed: None, timeline, parties, search: None };
+        let attempt = Attempt {
+            end,
+            guest: None,
+            core_speed: None,
+            storage: None,
+            timeline,
+            parties,
+            search: None,
+        };
         if stop == Some(Stop::InTrial) {
             self.interrupt.note(SIGTERM);
             return Ok(Attempt { end: AttemptEnd::Interrupted, ..attempt });
