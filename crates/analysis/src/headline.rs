@@ -3,7 +3,7 @@
 
 use vioperf_model::nic::NicKind;
 use vioperf_model::record::{Outcome, RunInfo, TrialRecord};
-use vioperf_model::workload::Direction;
+use vioperf_model::workload::{Direction, WorkloadKind};
 
 use crate::compare::result::{ComparedRow, Verdict};
 use crate::compare::words::with_interval;
@@ -145,7 +145,7 @@ pub fn sentences(run: &RunInfo, ranking: &[Ranked]) -> Vec<String> {
     sentences.extend(is_by_fastest_baseline(&run.plan, ranking).then(by_fastest_baseline));
     sentences.extend(by_workload(best));
     sentences.extend(added_latency(&measured));
-    sentences.extend(advice(&measured, &leaders, emulated));
+    sentences.extend(advice(run, &measured, &leaders));
     sentences.extend(emulated.then(under_emulation));
     sentences
 }
@@ -295,24 +295,31 @@ fn added_latency(measured: &[&Ranked]) -> Option<String> {
 }
 
 /// Which to use; nothing where there is one alone, and no other kind to try.
-fn advice(measured: &[&Ranked], leaders: &[&Ranked], emulated: bool) -> Option<String> {
+fn advice(run: &RunInfo, measured: &[&Ranked], leaders: &[&Ranked]) -> Option<String> {
+    let emulated = is_emulated(run);
+    let (device, paravirtual_ones) = match run.scenario.workload.kind {
+        WorkloadKind::Disk => ("disk", "virtio-blk, virtio-scsi"),
+        _ => ("card", "virtio, vmxnet3"),
+    };
+    let is_one_choice = measured.iter().all(|ranked| ranked.choice == measured[0].choice);
+    let is_one_leader = leaders.iter().all(|ranked| ranked.choice == leaders[0].choice);
     let paravirtual = leaders.iter().find(|ranked| ranked.kind == NicKind::Paravirtual);
     let here = if emulated { " on a host that emulates its guests" } else { "" };
-    Some(match (paravirtual, leaders) {
-        (Some(_), _) if measured.len() == 1 => return None,
-        (Some(choice), [_]) => format!(
+    Some(match paravirtual {
+        Some(_) if is_one_choice => return None,
+        Some(ranked) if is_one_leader => format!(
             "Use {}{here}: it is paravirtual, made for virtual machines, and the fastest measured.",
-            choice.path
+            ranked.choice
         ),
-        (Some(choice), _) => format!(
+        Some(ranked) => format!(
             "Use {}{here}: it is paravirtual, made for virtual machines, and nothing measured is \
              surely faster.",
-            choice.path
+            ranked.choice
         ),
-        (None, leaders) => format!(
-            "{} {here_or_not} an emulated card; measure a paravirtual one (virtio, vmxnet3) too \
+        None => format!(
+            "{} {here_or_not} an emulated {device}; measure a paravirtual one ({paravirtual_ones}) too \
              before settling on it.",
-            leaders.first().map_or("The first", |ranked| ranked.path.as_str()),
+            leaders.first().map_or("The first", |ranked| ranked.choice.as_str()),
             here_or_not =
                 if emulated { "was the fastest here, and is" } else { "is the fastest, but" },
         ),

@@ -2,14 +2,15 @@
 //!
 //! Where the host's own path is not the same for all of them (over several switches, or with several MTUs), each load is
 //! divided by the fastest of its baselines, whichever path that is of: a path that keeps all of a slow one is not ahead of
-//! one that keeps half of a fast one.
+//! one that keeps half of a fast one. That holds for what a person chooses. What a path meets (a link of a lower rate, a
+//! busy host) its baseline has met as well, and is divided by that one.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use vioperf_model::nic::NicKind;
-use vioperf_model::plan::{Cell, CellId, Plan};
+use vioperf_model::plan::{Cell, CellId, Level, Plan};
 use vioperf_model::scenario::Testbed;
 use vioperf_model::section::SectionName;
 
@@ -20,15 +21,18 @@ use crate::result::{
 use crate::statistics::{summarise, summarise_ratios};
 use crate::wording;
 
-type Path<'a> = (Cow<'a, str>, NicKind, Option<String>, &'a Testbed, Vec<&'a str>);
+type Path<'a> = (Cow<'a, str>, NicKind, Option<String>, &'a Testbed, Vec<&'a Level>);
+
+/// The keys of a testbed that are chosen; the others tell what a path meets.
+const CHOICES: [&str; 7] = ["switch", "bridge", "interface", "mtu", "ip", "placement", "cores"];
 
 /// The paths, best first; those that lack a workload come last, since they were not asked the same.
 pub fn rank(plan: &Plan, cells: &[CellAnalysis]) -> Vec<Ranked> {
     let mut paths: Vec<(Path<'_>, Vec<&CellAnalysis>)> = Vec::new();
     for (cell, analysed) in plan.cells.iter().zip(cells) {
         let Some(kind) = cell.device_kind() else { continue };
-        let of_testbed = cell.levels_of(SectionName::Testbed).map(|level| level.name.as_str());
-        let path = (cell.path_name(), kind, cell.guest_name(), &cell.testbed, of_testbed.collect());
+        let of_testbed = cell.levels_of(SectionName::Testbed).collect();
+        let path = (cell.path_name(), kind, cell.guest_name(), &cell.testbed, of_testbed);
         match paths.iter_mut().find(|(known, _)| *known == path) {
             Some((_, group)) => group.push(analysed),
             None => paths.push((path, vec![analysed])),
@@ -84,7 +88,8 @@ struct Fastest<'a> {
 impl<'a> Fastest<'a> {
     fn load(&self, cell: &'a CellAnalysis) -> Load<'a> {
         let own = self.plan.cell(&cell.id).and_then(|planned| planned.baseline.as_ref());
-        let fastest = self.baseline(cell).filter(|fastest| Some(&fastest.id) != own);
+        let fastest =
+            own.and_then(|own| self.baseline(own)).filter(|fastest| Some(&fastest.id) != own);
         Load {
             cell,
             divided_by: fastest.map(|fastest| fastest.id.clone()).or_else(|| own.cloned()),
@@ -95,15 +100,17 @@ impl<'a> Fastest<'a> {
         }
     }
 
-    /// The fastest of the baselines that have the same load.
-    fn baseline(&self, cell: &CellAnalysis) -> Option<&'a CellAnalysis> {
+    /// The fastest of the baselines that differ from that one in nothing but choices.
+    fn baseline(&self, own: &CellId) -> Option<&'a CellAnalysis> {
         let order = |a: &f64, b: &f64| match self.better {
             Better::Higher => a.total_cmp(b),
             Better::Lower => b.total_cmp(a),
         };
-        let same =
-            self.cells.iter().filter(|other| other.is_baseline && other.workload == cell.workload);
-        let measured = same.filter_map(|other| Some((other, other.headline().mean()?)));
+        let met = self.plan.cell(own)?.without(&CHOICES);
+        let same = self.plan.cells.iter().zip(self.cells).filter(|(planned, _)| {
+            planned.is_baseline() && (planned.id == *own || planned.without(&CHOICES) == met)
+        });
+        let measured = same.filter_map(|(_, other)| Some((other, other.headline().mean()?)));
         measured.max_by(|(_, a), (_, b)| order(a, b)).map(|(other, _)| other)
     }
 }
@@ -151,11 +158,13 @@ fn ranked(plan: &Plan, path: &Path<'_>, loads: &[Load<'_>]) -> Ranked {
     if varies(|a, b| a.testbed.ip != b.testbed.ip) {
         name.push_str(&format!(", {}", testbed.ip));
     }
-    for level in of_testbed {
-        name.push_str(&format!(", {level}"));
-    }
+    let with = |is_wanted: fn(&Level) -> bool| {
+        let wanted = of_testbed.iter().filter(|level| is_wanted(level));
+        wanted.fold(name.clone(), |name, level| format!("{name}, {}", level.name))
+    };
     Ranked {
-        path: name,
+        path: with(|_| true),
+        choice: with(is_choice),
         nic: models.clone().into_owned(),
         kind: *kind,
         percent_of_baseline: score(loads),
@@ -163,6 +172,12 @@ fn ranked(plan: &Plan, path: &Path<'_>, loads: &[Load<'_>]) -> Ranked {
         complete: loads.iter().all(|load| load.percent.summary.is_some()),
         versus_best: None,
     }
+}
+
+/// Whether the key that is varied is chosen.
+fn is_choice(level: &Level) -> bool {
+    let key = level.factor.split('.').nth(1);
+    key.is_some_and(|key| CHOICES.contains(&key))
 }
 
 fn workload(load: &Load<'_>) -> RankedWorkload {
@@ -241,21 +256,18 @@ mod tests {
     use crate::analyse;
     use crate::testing::{Synthetic, with_flat_rate};
 
-    /// virtio over two switches, with these rates of the host's own path and of the guest's over each.
-    fn over_two_switches(rates: [(&str, f64, f64); 2]) -> RunAnalysis {
+    /// A run of these factors, with the rates that a cell is given: of the host's own path, and of the guest's.
+    fn of_factors(factors: &str, rates: impl Fn(&Cell) -> [f64; 2]) -> RunAnalysis {
         let Synthetic { mut run, .. } = Synthetic::calm_kvm();
-        let [first, second] = rates.map(|(switch, ..)| switch);
         let text = format!(
-            "name = \"a\"\nquestion = \"?\"\n[workload]\nkind = \"tcp-stream\"\n[factors]\nnic = \"virtio\"\nswitch = \
-             [\"{first}\", \"{second}\"]\n"
+            "name = \"a\"\nquestion = \"?\"\n[workload]\nkind = \"tcp-stream\"\n[factors]\n{factors}\n"
         );
         run.scenario = scenario_file::parse("a", &text, &[]).unwrap();
         run.plan = Plan::new(&run.scenario, 1);
         let mut trials = Vec::new();
         for (block, cells) in (0..).zip(&run.plan.blocks) {
             for cell in cells.iter().map(|index| &run.plan.cells[*index]) {
-                let switch = cell.testbed.switch.to_string();
-                let (_, own, guest) = rates.into_iter().find(|(name, ..)| *name == switch).unwrap();
+                let [own, guest] = rates(cell);
                 let rate = if cell.is_baseline() { own } else { guest };
                 let scatter = 1.0 + 0.01 * f64::from(block % 3);
                 let sequence = u32::try_from(trials.len()).unwrap();
@@ -267,7 +279,11 @@ mod tests {
 
     #[test]
     fn a_path_that_keeps_all_of_a_slow_baseline_is_not_ahead_of_a_faster_one() {
-        let analysis = over_two_switches([("bridge", 10e9, 5e9), ("openvswitch", 2e9, 1.9e9)]);
+        let factors = "nic = \"virtio\"\nswitch = [\"bridge\", \"openvswitch\"]";
+        let analysis = of_factors(factors, |cell| match cell.testbed.switch.to_string().as_str() {
+            "bridge" => [10e9, 5e9],
+            _ => [2e9, 1.9e9],
+        });
         let order: Vec<&str> = analysis.ranking.iter().map(|r| r.path.as_str()).collect();
         assert_eq!(order, ["virtio on bridge", "virtio on openvswitch"]);
         let percent = |at: usize| analysis.ranking[at].percent_of_baseline.mean().unwrap();
@@ -282,6 +298,35 @@ mod tests {
             "{:?}",
             analysis.headline
         );
+    }
+
+    #[test]
+    fn what_a_path_meets_is_no_choice_and_its_baseline_has_met_it_too() {
+        let factors = "nic = [\"e1000\", \"virtio\"]\ntestbed.rate = [\"1 Gbit/s\", \"10 Gbit/s\"]";
+        let analysis = of_factors(factors, |cell| {
+            let link = cell.testbed.rate.unwrap().as_bits_per_second() as f64;
+            let is_virtio = cell.nic.is_some_and(|nic| nic.name() == "virtio");
+            [link, link * if is_virtio { 0.9 } else { 0.5 }]
+        });
+        assert!(!analysis.ranks_by_fastest_baseline());
+        let percents: Vec<f64> = analysis
+            .ranking
+            .iter()
+            .map(|r| r.percent_of_baseline.mean().unwrap().round())
+            .collect();
+        assert_eq!(percents, [90.0, 90.0, 50.0, 50.0]);
+        let choices: Vec<&str> = analysis.ranking.iter().map(|r| r.choice.as_str()).collect();
+        assert_eq!(choices, ["virtio", "virtio", "e1000", "e1000"]);
+        let said = analysis.headline.join(" ");
+        assert!(said.contains("Use virtio:"), "{said}");
+
+        let alone = of_factors("nic = \"virtio\"\nneighbour = [\"none\", \"busy\"]", |cell| {
+            let is_busy = cell.testbed.neighbour != vioperf_model::scenario::Neighbour::None;
+            [10e9, if is_busy { 4e9 } else { 8e9 }]
+        });
+        assert_eq!(alone.ranking.len(), 2);
+        let said = alone.headline.join(" ");
+        assert!(!said.contains("Use "), "a neighbour is nothing that one chooses: {said}");
     }
 
     #[test]

@@ -80,6 +80,7 @@ pub struct Drive {
     pub format: ImageFormat,
     /// What of a `qcow2` image is allocated before anything is measured.
     #[serde(skip_serializing_if = "super::variants::is_default")]
+    #[schemars(extend("x-absent" = "`full`"))]
     pub preallocation: Preallocation,
     /// Whether the host's page cache is in the path, and whether a write has ended before it is on the disk.
     pub cache: CacheMode,
