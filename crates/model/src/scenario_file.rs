@@ -319,6 +319,16 @@ mod tests {
         let guest = scenario.guest_of(scenario.variants.last());
         assert_eq!(guest.qemu.as_deref(), Some("/opt/qemu"));
         assert_eq!(guest.offloads, [("gro".to_owned(), false)].into());
+        // A rate is the link's, unless the load's is named; other keys of the load need no name.
+        let scenario = variants(&["link:rate=1 Gbit/s", "load:warmup=700ms"]).unwrap();
+        let [link, load] = &scenario.variants[..] else { panic!() };
+        assert!(scenario.testbed_of(Some(link)).rate.is_some());
+        assert_eq!(
+            scenario.workload_of(Some(load)).warmup,
+            crate::units::TimeSpan::from_millis(700)
+        );
+        let scenario = variants(&["a", "b:workload.rate=1 Mbit/s"]).unwrap();
+        assert!(scenario.workload_of(scenario.variants.last()).rate.is_some());
         let error = Override::of_variant("new:qmu=x").unwrap_err().to_string();
         assert!(error.contains("did you mean `guest.qemu`"), "{error}");
         let set = parse("s", SCENARIO, &["guest.offloads.tso=off".parse().unwrap()]).unwrap();

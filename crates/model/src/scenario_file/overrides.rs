@@ -81,7 +81,8 @@ impl Override {
     }
 
     /// A variant (`new`), or something that one has otherwise (`new:qemu=/opt/qemu`,
-    /// `new:offloads.gro=off`).
+    /// `new:offloads.gro=off`). What both the load and the rest have a key for is the rest's
+    /// (`new:rate=1 Gbit/s` of the testbed's link); the load's is named in full (`new:workload.rate=...`).
     ///
     /// # Errors
     /// When no variant has such a key.
@@ -102,7 +103,7 @@ impl Override {
             let (path, value) =
                 change.split_once('=').ok_or_else(|| OverrideError::NoValue(change.into()))?;
             let known = known_keys::<Variant>();
-            let (section, key) = resolve(path.trim(), &known)?;
+            let (section, key) = resolve_of_variant(path.trim(), &known)?;
             own.value = value_of(value.trim(), section.as_deref(), &known);
             (own.section, own.key) = (section, Some(key));
         }
@@ -258,6 +259,16 @@ fn collect_keys(section: &str, schema: &serde_json::Value, known: &mut Known) {
         let inside = if section.is_empty() { name.clone() } else { format!("{section}.{name}") };
         collect_keys(&inside, inner, known);
     }
+}
+
+/// The same of a variant: of guest and testbed, and where these have no such key of the load.
+fn resolve_of_variant(
+    path: &str,
+    known: &Known,
+) -> Result<(Option<String>, String), OverrideError> {
+    let is_load = |section: &str| section == "workload" || section.starts_with("workload.");
+    let rest = known.iter().filter(|(section, _)| !is_load(section)).cloned().collect();
+    resolve(path, &rest).or_else(|_| resolve(path, known))
 }
 
 fn resolve(path: &str, known: &Known) -> Result<(Option<String>, String), OverrideError> {
