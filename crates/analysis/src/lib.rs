@@ -35,6 +35,7 @@ pub mod provenance;
 mod ranking;
 pub mod rate_search;
 mod rates;
+mod ratio;
 pub mod references;
 pub mod result;
 pub mod sanity;

@@ -15,6 +15,7 @@ use vioperf_model::scenario::Testbed;
 use vioperf_model::section::SectionName;
 
 use crate::measure::Better;
+use crate::ratio;
 use crate::result::{
     CellAnalysis, Comparison, Metric, Ranked, RankedWorkload, RunAnalysis, TrialValue,
 };
@@ -115,19 +116,15 @@ impl<'a> Fastest<'a> {
     }
 }
 
-/// `mine` in percent of the other, block by block.
+/// `mine` in percent of the other, without trials in which nothing arrived.
 fn percent_of(mine: &Metric, other: &Metric) -> Metric {
-    let mut of_block: BTreeMap<u32, f64> = BTreeMap::new();
-    for value in &other.values {
-        of_block.entry(value.block).or_insert(value.value);
-    }
-    let percent = |value: &TrialValue| {
-        let other = of_block.get(&value.block).filter(|other| **other > 0.0)?;
-        Some(TrialValue { value: 100.0 * value.value / other, ..*value })
-    };
-    let values: Vec<TrialValue> = mine.values.iter().filter_map(percent).collect();
+    let mut values = ratio::in_blocks(mine, other);
+    let all = values.len();
+    values.retain(|trial| trial.value > 0.0 && trial.value.is_finite());
+    let empty = u32::try_from(all - values.len()).unwrap_or(u32::MAX);
+    let absent = (empty > 0).then(|| ("nothing arrived".to_owned(), empty));
     let ratios: Vec<f64> = values.iter().map(|value| value.value).collect();
-    Metric { summary: summarise_ratios(&ratios), values, absent: BTreeMap::new() }
+    Metric { summary: summarise_ratios(&ratios), values, absent: absent.into_iter().collect() }
 }
 
 /// The better first, and last what has no score.
@@ -240,11 +237,8 @@ fn block_score(block: u32, values: &[TrialValue]) -> Option<TrialValue> {
 
 /// `mine` in percent of `best`, block by block.
 fn compare(mine: &Metric, best: &Metric) -> Option<Comparison> {
-    let of_best: BTreeMap<u32, f64> = best.values.iter().map(|v| (v.block, v.value)).collect();
-    let ratio = |value: &TrialValue| Some(100.0 * value.value / of_best.get(&value.block)?);
-    let ratios: Vec<f64> = mine.values.iter().filter_map(ratio).collect();
-    let percent = summarise_ratios(&ratios)?;
-    let told_apart = percent.interval_95.map(|i| i.high < 100.0 || i.low > 100.0);
+    let percent = ratio::percent_of(mine, best)?;
+    let told_apart = percent.interval_95.map(|_| ratio::side(&percent).is_some());
     Some(Comparison { percent, told_apart })
 }
 

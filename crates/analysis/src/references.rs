@@ -3,18 +3,17 @@
 mod matching;
 mod of_run;
 mod ranking;
-mod ratio;
 mod result;
 
 use vioperf_model::plan::Cell;
 use vioperf_model::reference::{Figure, FigureKind, Reference};
 
 use crate::columns;
+use crate::ratio::percents_of;
 use crate::result::{RunAnalysis, Summary};
 use crate::sanity::{self, ReferenceDefect};
 use crate::statistics::summarise_ratios;
 use matching::Own;
-use ratio::percents_of;
 
 pub use of_run::{hardware, of_run, versions};
 pub use result::{

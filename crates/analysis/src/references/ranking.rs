@@ -6,11 +6,11 @@ use serde_json::Value;
 use vioperf_model::reference::{Figure, FigureKind, Reference, in_base_units};
 
 use super::matching::{Own, matches, words};
-use super::ratio::{percent_of, side};
 use super::result::{Agreement, RankedCell, RankedFigure, RankingBeside, Reason, Reversed, Untold};
 use crate::columns;
 use crate::compare::metric::better_of_column;
 use crate::measure::Better;
+use crate::ratio::{percent_of, side};
 use crate::result::{Metric, RunAnalysis, Severity};
 
 /// What cells of one factor can differ in beside, that is no level of its own.
