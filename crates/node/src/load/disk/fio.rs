@@ -61,6 +61,7 @@ impl Fio {
         deadline: TimeSpan,
     ) -> Result<Self, LoadError> {
         let target = super::open(workload, path)?;
+        let path = path.map(Path::to_owned).unwrap_or_default();
         if let Some(advice) = workload.unlike_fio() {
             let value = "of fio".to_owned();
             return Err(LoadError::Parameter { what: "engine", value, advice });
@@ -70,8 +71,8 @@ impl Fio {
         let (way, way_because) = way(&target.file)?;
         let job = job::job(workload, &target, way, deadline.as_duration());
         let control = LoadControl::new(0)?.counting_operations().told_by_another();
-        let started = Process::start(&target.file);
-        let (process, prints) = started.map_err(|error| refused(path, &cannot_start(&error)))?;
+        let (process, prints) = Process::start(&target.file)
+            .map_err(|error| LoadError::Disk { path: path.clone(), why: cannot_start(&error) })?;
         Ok(Self {
             control: Arc::new(control),
             target,
@@ -79,7 +80,7 @@ impl Fio {
             way_because,
             job,
             workload: workload.clone(),
-            path: path.unwrap_or_else(|| Path::new("")).to_owned(),
+            path,
             stage: Stage::Ready(process, prints),
         })
     }
@@ -131,11 +132,6 @@ fn cannot_start(error: &io::Error) -> String {
         }
         _ => format!("cannot start fio: {error}"),
     }
-}
-
-fn refused(path: Option<&Path>, why: &str) -> LoadError {
-    let path = path.unwrap_or_else(|| Path::new("")).to_owned();
-    LoadError::Disk { path, why: why.to_owned() }
 }
 
 impl Load for Fio {

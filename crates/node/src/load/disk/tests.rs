@@ -17,13 +17,13 @@ use super::*;
 
 const BLOCK: usize = 4096;
 
-struct Scratch {
+pub(super) struct Scratch {
     _directory: TempDir,
-    path: PathBuf,
+    pub(super) path: PathBuf,
 }
 
 /// A file of so many KiB, every byte the same.
-fn scratch(kib: usize, byte: u8) -> Scratch {
+pub(super) fn scratch(kib: usize, byte: u8) -> Scratch {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("disk");
     File::create(&path).unwrap().write_all(&vec![byte; kib << 10]).unwrap();
@@ -38,7 +38,7 @@ fn workload() -> Workload {
     }
 }
 
-fn share(percent: u64) -> Option<Ratio> {
+pub(super) fn share(percent: u64) -> Option<Ratio> {
     Some(Ratio::from_ppm(percent * 10_000))
 }
 

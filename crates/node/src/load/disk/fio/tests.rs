@@ -1,29 +1,13 @@
 //! fio itself, against real files.
 
-use std::fs::File;
-use std::io::Write;
-use std::path::PathBuf;
 use std::time::Instant;
 
-use tempfile::TempDir;
 use vioperf_model::sample::DiskCounters;
-use vioperf_model::units::{ByteSize, Ratio};
+use vioperf_model::units::ByteSize;
 use vioperf_model::workload::{Engine, WorkloadKind};
 
+use super::super::tests::{Scratch, scratch, share};
 use super::*;
-
-struct Scratch {
-    _directory: TempDir,
-    path: PathBuf,
-}
-
-/// A file of so many KiB, every byte the same.
-fn scratch(kib: usize, byte: u8) -> Scratch {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("disk");
-    File::create(&path).unwrap().write_all(&vec![byte; kib << 10]).unwrap();
-    Scratch { _directory: directory, path }
-}
 
 fn workload() -> Workload {
     Workload {
@@ -32,10 +16,6 @@ fn workload() -> Workload {
         file_size: Some(ByteSize::from_mib(1)),
         ..Workload::new(WorkloadKind::Disk)
     }
-}
-
-fn share(percent: u64) -> Option<Ratio> {
-    Some(Ratio::from_ppm(percent * 10_000))
 }
 
 fn prepare(disk: &Scratch, workload: &Workload) -> Result<Fio, LoadError> {
