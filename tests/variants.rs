@@ -74,7 +74,8 @@ fn variants_of_the_testbed_have_baselines_of_their_own() {
     for cell in report["cells"].as_array().unwrap() {
         let rate = cell["receiver_bits_per_second"]["summary"]["mean"].as_f64().unwrap();
         let slow = cell["variant"]["name"] == "slow";
-        let most = if slow { 21e6 } else { 42e6 };
+        // Over 300 ms one read of 64 KiB that had waited when they began is 1.7 Mbit/s.
+        let most = if slow { 25e6 } else { 45e6 };
         assert!(rate < most && rate > 5e6, "{}: {rate}", cell["id"]);
     }
 }
