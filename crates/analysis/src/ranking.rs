@@ -139,35 +139,71 @@ fn by_score(a: &Ranked, b: &Ranked, better: Better) -> Ordering {
 
 fn ranked(plan: &Plan, path: &Path<'_>, loads: &[Load<'_>]) -> Ranked {
     let (models, kind, guest, testbed, of_testbed) = path;
-    let varies = |differs: fn(&Cell, &Cell) -> bool| {
-        plan.cells.first().is_some_and(|first| plan.cells.iter().any(|cell| differs(cell, first)))
+    let names = Names::of(plan);
+    let first = loads.first().and_then(|load| plan.cell(&load.cell.id));
+    // A variant that changes the load alone is measured as a path, and is nothing that one sets up.
+    let chosen = match names.variants_change_paths {
+        true => guest.clone(),
+        false => first.and_then(Cell::guest_levels),
     };
-    let mut name = models.clone().into_owned();
-    if let Some(guest) = guest {
-        name.push_str(&format!(" {}", guest.replace('/', " ")));
-    }
-    if varies(|a, b| a.testbed.switch != b.testbed.switch) {
-        name.push_str(&format!(" on {}", testbed.switch));
-    }
-    if varies(|a, b| a.testbed.mtu != b.testbed.mtu) {
-        name.push_str(&format!(", MTU {}", testbed.mtu));
-    }
-    if varies(|a, b| a.testbed.ip != b.testbed.ip) {
-        name.push_str(&format!(", {}", testbed.ip));
-    }
-    let with = |is_wanted: fn(&Level) -> bool| {
+    let with = |guest: Option<&str>, is_wanted: fn(&Level) -> bool| {
         let wanted = of_testbed.iter().filter(|level| is_wanted(level));
-        wanted.fold(name.clone(), |name, level| format!("{name}, {}", level.name))
+        let begin = names.of_path(models, guest, testbed);
+        wanted.fold(begin, |name, level| format!("{name}, {}", level.name))
     };
     Ranked {
-        path: with(|_| true),
-        choice: with(is_choice),
+        path: with(guest.as_deref(), |_| true),
+        choice: with(chosen.as_deref(), is_choice),
         nic: models.clone().into_owned(),
         kind: *kind,
         percent_of_baseline: score(loads),
         workloads: loads.iter().map(workload).collect(),
         complete: loads.iter().all(|load| load.percent.summary.is_some()),
         versus_best: None,
+    }
+}
+
+/// What differs among the paths, and so has to be in their names.
+struct Names {
+    switch: bool,
+    mtu: bool,
+    ip: bool,
+    variants_change_paths: bool,
+}
+
+impl Names {
+    fn of(plan: &Plan) -> Self {
+        let varies = |differs: fn(&Cell, &Cell) -> bool| {
+            let first = plan.cells.first();
+            first.is_some_and(|first| plan.cells.iter().any(|cell| differs(cell, first)))
+        };
+        let mut of_first_variant = BTreeMap::new();
+        Self {
+            switch: varies(|a, b| a.testbed.switch != b.testbed.switch),
+            mtu: varies(|a, b| a.testbed.mtu != b.testbed.mtu),
+            ip: varies(|a, b| a.testbed.ip != b.testbed.ip),
+            variants_change_paths: plan.cells.iter().any(|cell| {
+                let first = *of_first_variant.entry(cell.id_of_all_variants()).or_insert(cell);
+                (&cell.testbed, &cell.guest) != (&first.testbed, &first.guest)
+            }),
+        }
+    }
+
+    fn of_path(&self, models: &str, guest: Option<&str>, testbed: &Testbed) -> String {
+        let mut name = models.to_owned();
+        if let Some(guest) = guest {
+            name.push_str(&format!(" {}", guest.replace('/', " ")));
+        }
+        if self.switch {
+            name.push_str(&format!(" on {}", testbed.switch));
+        }
+        if self.mtu {
+            name.push_str(&format!(", MTU {}", testbed.mtu));
+        }
+        if self.ip {
+            name.push_str(&format!(", {}", testbed.ip));
+        }
+        name
     }
 }
 
@@ -321,6 +357,27 @@ mod tests {
         assert_eq!(alone.ranking.len(), 2);
         let said = alone.headline.join(" ");
         assert!(!said.contains("Use "), "a neighbour is nothing that one chooses: {said}");
+    }
+
+    #[test]
+    fn a_variant_of_the_load_alone_is_nothing_that_one_sets_up() {
+        let variants = |first: &str, second: &str| {
+            let text = format!(
+                "nic = \"virtio\"\n[[variants]]\nname = \"a\"\n{first}\n[[variants]]\nname = \"b\"\n{second}"
+            );
+            let is_slow =
+                |cell: &Cell| cell.workload.streams == 4 || cell.variant_name() == Some("b");
+            of_factors(&text, |cell| [10e9, if is_slow(cell) { 2e9 } else { 8e9 }])
+        };
+        let of_load = variants("", "workload = { streams = 4 }");
+        let choices: Vec<&str> = of_load.ranking.iter().map(|r| r.choice.as_str()).collect();
+        assert_eq!(choices, ["virtio", "virtio"]);
+        let said = of_load.headline.join(" ");
+        assert!(said.contains("virtio a") && !said.contains("Use "), "{said}");
+
+        let of_guest = variants("", "guest = { vcpus = 2 }");
+        let said = of_guest.headline.join(" ");
+        assert!(said.contains("Use virtio a"), "{said}");
     }
 
     #[test]

@@ -408,7 +408,8 @@ pub struct EndFacts {
 pub struct Ranked {
     /// The NIC model, with the switch and the MTU where those vary.
     pub path: String,
-    /// What of that a person chooses: without what the path meets, such as a neighbour.
+    /// What of that a person chooses: without what the path meets, such as a neighbour, and without variants that change
+    /// the load alone.
     pub choice: String,
     /// The NIC model.
     pub nic: String,

@@ -201,8 +201,15 @@ impl Cell {
     /// What the cell's guest is called among those of the run: by its levels and its variant; nothing where
     /// all are alike.
     pub fn guest_name(&self) -> Option<String> {
-        let levels = self.levels_of(SectionName::Guest).map(|level| level.name.as_str());
-        let words: Vec<&str> = levels.chain(self.variant_name()).collect();
+        let variant = self.variant_name().map(str::to_owned);
+        let words: Vec<String> = self.guest_levels().into_iter().chain(variant).collect();
+        (!words.is_empty()).then(|| words.join("/"))
+    }
+
+    /// As [`Cell::guest_name`], without the variant.
+    pub fn guest_levels(&self) -> Option<String> {
+        let levels = self.levels_of(SectionName::Guest);
+        let words: Vec<&str> = levels.map(|level| level.name.as_str()).collect();
         (!words.is_empty()).then(|| words.join("/"))
     }
 
