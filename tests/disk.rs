@@ -5,7 +5,9 @@
 mod support;
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File};
+use std::path::Path;
+use std::process::Command;
 
 use nix::sys::signal::Signal;
 use serde_json::Value;
@@ -25,7 +27,12 @@ fn scenario(world: &World, guest: &str, workload: &str, factors: &str) {
 
 /// Runs it; the trials that have completed, by their cells, and what was said.
 fn run(world: &World) -> (BTreeMap<String, Value>, String) {
-    let finished = world.vioperf(&["run", "disks.toml", "--seed=3", "--out=run"]).succeeded();
+    run_with(world, &[])
+}
+
+fn run_with(world: &World, further: &[&str]) -> (BTreeMap<String, Value>, String) {
+    let arguments = [&["run", "disks.toml", "--seed=3", "--out=run"], further].concat();
+    let finished = world.vioperf(&arguments).succeeded();
     let trials = fs::read_to_string(world.path("here/run/trials.jsonl")).unwrap();
     let trials = trials.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     let by_cell = trials.map(|trial| {
@@ -231,6 +238,54 @@ fn a_run_that_is_killed_leaves_no_file() {
     run.signal(Signal::SIGKILL);
     run.ends();
     assert_eq!(world.files_beside("here/run"), before);
+}
+
+/// A block device of this machine for the while that it lives: it is detached already, and open.
+struct LoopDevice {
+    path: String,
+    _open: File,
+}
+
+impl LoopDevice {
+    fn on(file: &Path) -> Self {
+        let losetup = |arguments: &[&str]| {
+            let output = Command::new("losetup").args(arguments).output().unwrap();
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success(), "this test needs a loop device, as root: {said}");
+            String::from_utf8(output.stdout).unwrap().trim().to_owned()
+        };
+        let path = losetup(&["--find", "--show", file.to_str().unwrap()]);
+        let open = File::open(&path);
+        losetup(&["--detach", &path]);
+        Self { path, _open: open.unwrap() }
+    }
+}
+
+#[test]
+fn a_block_device_is_read_and_written_by_host_and_guest() {
+    const BYTES: u64 = 16 << 20;
+    let world = World::new();
+    let file = world.path("device");
+    File::create(&file).unwrap().set_len(BYTES).unwrap();
+    let device = LoopDevice::on(&file);
+    let factors = format!(
+        "disk = \"virtio-blk\"\nstorage.kind = [\"device\"]\nstorage.device = [{:?}]",
+        device.path
+    );
+    scenario(&world, "", "read_share = \"50 %\"", &factors);
+    let (trials, _) = run_with(&world, &["--allow-overwrite", &device.path]);
+    assert_eq!(trials.len(), 2, "{:?}", trials.keys());
+    for (cell, trial) in &trials {
+        let place = if cell.starts_with("baseline") { "second" } else { "guest" };
+        for counter in ["reads", "writes"] {
+            assert!(counted(trial, place, counter) > 0, "{cell} has no {counter}");
+        }
+    }
+    // It is the size of the load's file that is used, and the device's own bytes that are overwritten.
+    let written = fs::read(&file).unwrap();
+    assert_eq!(written.len() as u64, BYTES);
+    let (used, beyond) = written.split_at(8 << 20);
+    assert!(used.iter().any(|byte| *byte != 0) && beyond.iter().all(|byte| *byte == 0));
 }
 
 #[test]

@@ -26,6 +26,7 @@ const MODULES: &[&str] = &[
     "macvlan",
     "veth",
     "bridge",
+    "8021q",
     "tun",
     "macvtap",
     "vfio_pci",
