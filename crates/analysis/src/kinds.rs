@@ -324,6 +324,14 @@ fn a_cache_mode_is_named_as_the_cause_and_memory_as_no_disk() {
     assert!(told.contains("guest.drive.cache = \"writeback\""), "{told}");
     assert!(told.contains("the host's disk vda moved 3.00 %"), "{told}");
     assert_eq!(evidence(&with_device_and(100, &writeback)), None, "the disk did all of it");
+    let on_loop = |synthetic: &mut Synthetic| {
+        for cell in &mut synthetic.run.plan.cells {
+            cell.testbed.storage.device = Some("/dev/loop3".to_owned());
+        }
+    };
+    let told = evidence(&with_device_and(3, &on_loop)).unwrap();
+    assert!(told.contains("the loop device /dev/loop3 asks the page cache"), "{told}");
+    assert_eq!(evidence(&with_device_and(100, &on_loop)), None, "it was set up with direct I/O");
     let in_memory = |synthetic: &mut Synthetic| {
         for trial in &mut synthetic.trials {
             trial.storage = Some(StorageFacts { device: None, in_memory: true });

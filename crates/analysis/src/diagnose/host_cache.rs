@@ -25,8 +25,9 @@ pub fn check(evidence: &Evidence<'_>) -> Vec<Finding> {
         "Memory answered in place of the disk",
         &cells,
         "These are numbers of a page cache, or of a file in memory, not of a disk: guest.drive.cache = \"none\" or \
-         \"directsync\" goes past the host's cache (QEMU: cache=none; libvirt: <driver cache='none'/>), and \
-         testbed.storage on a disk past tmpfs. What only the path costs they tell all the same.",
+         \"directsync\" goes past the host's cache (QEMU: cache=none; libvirt: <driver cache='none'/>), testbed.storage on \
+         a disk past tmpfs, and `losetup --direct-io=on` past the cache of a loop device's file. What only the path costs \
+         they tell all the same.",
     )
 }
 
@@ -39,6 +40,8 @@ fn why(planned: Option<&Cell>, disk: &Disk) -> Option<String> {
     // A baseline reads the file itself.
     let cache = planned.and_then(|cell| Some(cell.guest.as_ref()?.drive.cache));
     let cached = cache.filter(|cache| !cache.is_direct());
+    let device = planned.and_then(|cell| cell.testbed.storage.device.as_deref());
+    let on_loop = device.filter(|device| device.starts_with("/dev/loop"));
     let name = disk.devices.join(", ");
     let moved = disk.device_percent_of_load.mean();
     let little = moved.filter(|moved| *moved < LEAST_PERCENT_OF_LOAD);
@@ -49,7 +52,12 @@ fn why(planned: Option<&Cell>, disk: &Disk) -> Option<String> {
         (Some(little), Some(cache)) => {
             Some(format!("guest.drive.cache = \"{cache}\" asks the host's page cache; {little}"))
         }
-        (Some(little), None) => Some(little),
+        (Some(little), None) => Some(match on_loop {
+            Some(device) => {
+                format!("the loop device {device} asks the page cache of its file; {little}")
+            }
+            None => little,
+        }),
         (None, Some(cache)) if moved.is_none() => Some(format!(
             "guest.drive.cache = \"{cache}\" asks the host's page cache; what its disk did is not known"
         )),
