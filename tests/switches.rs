@@ -103,6 +103,32 @@ fn bridges_with_vlans_carry_a_load_where_the_kernel_has_them() {
     }
 }
 
+/// A switch either holds its peer's link to a rate or says beforehand that it cannot.
+#[test]
+fn a_rate_holds_or_its_switch_is_left_out() {
+    let world = World::new();
+    let names: Vec<&str> = SWITCHES.iter().map(|(name, _)| *name).collect();
+    let text = scenario(&names).replace("nic = \"virtio\"", "nic = []");
+    let text = text.replace("[workload]", "[testbed]\nrate = \"50 Mbit/s\"\n[workload]");
+    support::write(&world.path("here/rate.toml"), &text);
+    let run = world.vioperf(&["run", "rate.toml", "--seed=3", "--out=run"]).succeeded();
+    let said = run.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
+    let report = world.vioperf(&["report", "run", "--format=json"]).succeeded();
+    let report: Value = serde_json::from_str(&report.stdout).unwrap();
+    let cells = report["cells"].as_array().unwrap();
+    for name in names {
+        let is_without_port = ["none", "passt", "slirp"].contains(&name);
+        let left_out = format!("switch {name} with a rate of 50 Mbit/s is left out");
+        assert_eq!(said.contains(&left_out), is_without_port, "{name}: {said}");
+        let id = format!("baseline/{name}/1-stream/to-guest");
+        let cell = cells.iter().find(|cell| cell["id"] == id.as_str());
+        let rate =
+            cell.and_then(|cell| cell["receiver_bits_per_second"]["summary"]["mean"].as_f64());
+        let is_held = rate.is_some_and(|rate| rate > 10e6 && rate < 55e6);
+        assert_ne!(is_held, is_without_port, "{name}: {rate:?}");
+    }
+}
+
 /// The programs of a switch end with its lab, also when nobody is left to end them.
 #[test]
 fn a_killed_run_leaves_nothing_of_its_switch() {

@@ -351,6 +351,12 @@ pub fn narrows(kind: SwitchKind, interface: Option<&str>, mtu: u32) -> Option<La
     on_host(kind, interface).and_then(|_| outside::narrows(interface?, mtu))
 }
 
+/// Why a lab with this switch cannot hold the peer's link to a rate.
+#[must_use]
+pub fn refuses_rate(kind: SwitchKind, interface: Option<&str>) -> Option<Lack> {
+    row(kind, interface).room.lacks_rate()
+}
+
 /// The interface of the host's that is on the switch, where it has one.
 #[must_use]
 pub(crate) fn host_interface(kind: SwitchKind, interface: Option<&str>) -> Option<&'static str> {

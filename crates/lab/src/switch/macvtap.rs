@@ -25,12 +25,11 @@ const COMMON: Row = Row {
     lacks: |_, _| lack::kernel(try_one, "macvtap", "`sudo modprobe macvtap`"),
     backing: Backing::Macvtap,
     near_ends: NearEnds::Both,
-    room: Room::ONE_GUEST,
+    room: Room { peer_port: true, ..Room::ONE_GUEST },
     open: |near| Macvtap::open(COMMON.name, MacvlanMode::Bridge, near),
 };
 
-pub(super) const BRIDGE: Row =
-    Row { room: Room { several_guests: true, ..Room::ONE_GUEST }, ..COMMON };
+pub(super) const BRIDGE: Row = Row { room: Room { several_guests: true, ..COMMON.room }, ..COMMON };
 
 pub(super) const VEPA: Row = Row {
     name: "macvtap-vepa",

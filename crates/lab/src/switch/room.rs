@@ -15,12 +15,19 @@ pub struct Room {
     pub(super) chain: bool,
     /// Whether rules of the host's bridge family see what it hands on.
     pub(super) rules: bool,
+    /// Whether the peer's wire has an end of the lab's own, so that it can be held to a rate both ways.
+    pub(super) peer_port: bool,
 }
 
 impl Room {
     /// For one guest and the peer, and nobody else.
-    pub(super) const ONE_GUEST: Self =
-        Self { host_interface: None, several_guests: false, chain: false, rules: false };
+    pub(super) const ONE_GUEST: Self = Self {
+        host_interface: None,
+        several_guests: false,
+        chain: false,
+        rules: false,
+        peer_port: false,
+    };
 
     /// For what a Linux bridge has.
     pub(super) const LINUX_BRIDGE: Self = Self {
@@ -28,10 +35,23 @@ impl Room {
         several_guests: true,
         chain: true,
         rules: true,
+        peer_port: true,
     };
 
     /// For what a bridge that the host had before has: its packet filter and its addresses stay as they are.
-    pub(super) const ON_HOST: Self = Self { several_guests: true, ..Self::ONE_GUEST };
+    pub(super) const ON_HOST: Self =
+        Self { several_guests: true, peer_port: true, ..Self::ONE_GUEST };
+
+    /// Why the peer's link cannot be held to a rate.
+    pub(super) fn lacks_rate(self) -> Option<Lack> {
+        let lack = || {
+            Lack::new(
+                "it has no port for the peer that could be held to a rate",
+                "leave testbed.rate out",
+            )
+        };
+        (!self.peer_port).then(lack)
+    }
 
     /// Why that cannot be had, and what to do.
     pub(super) fn lacks(self, topology: Topology) -> Option<Lack> {
@@ -67,6 +87,13 @@ impl Room {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_wire_without_a_port_is_held_to_no_rate() {
+        let lack = Room::ONE_GUEST.lacks_rate().unwrap();
+        assert!(lack.advice.contains("testbed.rate"), "{lack}");
+        assert!(Room::LINUX_BRIDGE.lacks_rate().is_none() && Room::ON_HOST.lacks_rate().is_none());
+    }
 
     #[test]
     fn what_a_wire_alone_cannot_have_is_refused_with_a_reason() {

@@ -9,7 +9,8 @@ use vioperf_lab::placement::{needed_for_exclusive, usable_cores};
 use vioperf_lab::qemu::guest::{VHOST_DEVICE, takes_vhost};
 use vioperf_lab::qemu::memory_pages;
 use vioperf_lab::switch::{
-    hands_out_functions, has_port, has_queues, has_tap, narrows, refuses, shares_memory,
+    hands_out_functions, has_port, has_queues, has_tap, narrows, refuses, refuses_rate,
+    shares_memory,
 };
 use vioperf_lab::{storage, vfio};
 use vioperf_model::nic::Queues;
@@ -87,6 +88,11 @@ fn no_room(cell: &Cell) -> Option<LeftOut> {
     let interface = cell.testbed.of_host();
     if let Some(lack) = narrows(switch, interface, cell.testbed.mtu).filter(|_| is_lab) {
         let what = format!("switch {switch} with an MTU of {}", cell.testbed.mtu);
+        return Some(LeftOut { what, reason: lack.to_string() });
+    }
+    let rate = cell.testbed.rate.filter(|_| is_lab);
+    if let Some((rate, lack)) = rate.zip(refuses_rate(switch, interface)) {
+        let what = format!("switch {switch} with a rate of {rate}");
         return Some(LeftOut { what, reason: lack.to_string() });
     }
     let lack = refuses(switch, interface, topology).filter(|_| is_lab)?;
