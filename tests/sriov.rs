@@ -15,6 +15,10 @@ functions before
 run --out=/tmp/run --quiet
 vioperf report /tmp/run --format=csv >&3
 functions after
+# The article's part, as far as it is without a guest.
+vioperf run article/kvm-pps/sriov --scale=0.05 --set 'nic=[]' --set testbed.interface=eth0 --set undisturbed=false \
+    --blocks 1 --quiet --out=/tmp/article
+vioperf report /tmp/article --format=csv | sed 's/^/article: /' >&3
 # Killed with virtual functions in use: the process inside alone, and then both.
 killed() {
     vioperf run sriov $short --set switch=sriov --set duration=30s --out=/tmp/$1 &
@@ -60,13 +64,20 @@ fn virtual_functions_are_measured_and_gone_afterwards() {
     }
     line("eth0 was left with virtual functions");
     line("has 2 virtual functions already");
-    let header: Vec<&str> = line("cell").split(',').collect();
-    let at = |name: &str| header.iter().position(|column| *column == name).unwrap();
+    let value = |table: &str, cell: &str, column: &str| -> f64 {
+        let row = |begin: &str| line(&format!("{table}{begin},")).split(',').collect::<Vec<_>>();
+        let at = row("cell").iter().position(|name| *name == column).unwrap();
+        row(cell)[at].parse().unwrap_or_else(|_| panic!("{cell} has no {column}\n{console}"))
+    };
     for switch in ["bridge", "sriov-host", "sriov"] {
-        let cell: Vec<&str> =
-            line(&format!("baseline/{switch}/1-stream/to-guest,")).split(',').collect();
-        let rate: f64 = cell[at("receiver_bits_per_second_mean")].parse().unwrap();
+        let cell = format!("baseline/{switch}/1-stream/to-guest");
+        let rate = value("", &cell, "receiver_bits_per_second_mean");
         assert!(rate > 1e6, "{switch}: {rate}\n{console}");
+    }
+    for payload in ["18-bytes", "1472-bytes"] {
+        let cell = format!("baseline/{payload}/4-streams/to-guest");
+        let received = value("article: ", &cell, "datagrams_received_per_second");
+        assert!(received > 100.0, "{payload}: {received}\n{console}");
     }
 }
 
