@@ -83,18 +83,22 @@ fn bridges_with_vlans_carry_a_load_or_say_what_is_missing() {
     }
 }
 
-/// In a machine whose kernel has all of it they carry a load for certain. To a bridge of its own the VLAN is the wire's.
+/// In a machine whose kernel has all of it they carry a load for certain. To a bridge of its own the VLAN is the wire's. What
+/// that kernel has not is what holds a link to a rate.
 #[test]
 fn bridges_with_vlans_carry_a_load_where_the_kernel_has_them() {
     let text = scenario(&["bridge", "vlan-filtering", "bridge-per-vlan"]);
     let text = text.replace("nic = \"virtio\"", "nic = []").replace("1s", "500ms");
     let script = format!(
         "echo '{text}' >/tmp/vlan.toml\n\
+         vioperf run /tmp/vlan.toml --set 'testbed.rate=1 Gbit/s' --out=/tmp/held 2>&1 | tr -s ' \\n' ' ' >&3; echo >&3\n\
          vioperf run /tmp/vlan.toml --set undisturbed=false --seed=3 --out=/tmp/run --quiet\n\
          vioperf report /tmp/run --format=json >&3"
     );
     let said = emulated_machine::run(&script);
-    let report: Value = serde_json::from_str(&said.answer).expect(&said.console);
+    let (of_rate, report) = said.answer.split_once('\n').expect(&said.console);
+    assert!(of_rate.contains("the kernel has no token bucket filter: `sudo modprobe"), "{of_rate}");
+    let report: Value = serde_json::from_str(report).expect(&said.console);
     let cells = report["cells"].as_array().unwrap();
     assert_eq!(cells.len(), 3, "{}", said.console);
     for cell in cells {

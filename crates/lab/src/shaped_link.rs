@@ -5,7 +5,7 @@
 
 use nix::errno::Errno;
 use vioperf_model::units::BitRate;
-use vioperf_netlink::{NamespaceRef, NetlinkError, Socket, TokenBucket};
+use vioperf_netlink::{NamespaceRef, NetlinkError, Socket, TokenBucket, VethEnd};
 
 /// Bytes before the payload of a frame that the bucket counts too.
 const ETHERNET_HEADER_BYTES: u32 = 14;
@@ -35,6 +35,13 @@ pub enum ShapedLinkError {
     /// The kernel refused.
     #[error("testbed.rate: {0}")]
     Netlink(#[from] NetlinkError),
+}
+
+/// Holds a link of its own, in a namespace that has nothing else, to see whether the kernel can.
+pub(crate) fn try_one(socket: &mut Socket) -> Result<(), NetlinkError> {
+    socket.create_veth(&VethEnd::new("held"), &VethEnd::new("other"))?;
+    let link = socket.link_by_name("held")?;
+    socket.shape(link.index, &bucket(BitRate::from_bits_per_second(1_000_000), link.mtu))
 }
 
 /// Holds both ends of a veth pair to `rate`, each for what it sends: `port` in the socket's namespace,

@@ -5,6 +5,7 @@
 use std::fmt;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use nix::unistd::Pid;
 use vioperf_model::scenario::{SwitchKind, Topology};
@@ -14,6 +15,7 @@ use crate::host_ports::HostPortsError;
 use crate::namespace::{Place, SpawnError};
 use crate::qemu::Qemu;
 use crate::sandbox::Sandbox;
+use crate::shaped_link;
 use crate::sriov::SriovError;
 use crate::tap::TapError;
 
@@ -351,10 +353,14 @@ pub fn narrows(kind: SwitchKind, interface: Option<&str>, mtu: u32) -> Option<La
     on_host(kind, interface).and_then(|_| outside::narrows(interface?, mtu))
 }
 
-/// Why a lab with this switch cannot hold the peer's link to a rate.
+/// Why a lab with this switch cannot hold the peer's link to a rate. The kernel is asked once.
 #[must_use]
 pub fn refuses_rate(kind: SwitchKind, interface: Option<&str>) -> Option<Lack> {
-    row(kind, interface).room.lacks_rate()
+    const ADVICE: &str = "`sudo modprobe sch_tbf`, or leave testbed.rate out";
+    static OF_KERNEL: OnceLock<Option<Lack>> = OnceLock::new();
+    let of_kernel = || lack::kernel(shaped_link::try_one, "token bucket filter", ADVICE);
+    let of_switch = row(kind, interface).room.lacks_rate();
+    of_switch.or_else(|| OF_KERNEL.get_or_init(of_kernel).clone())
 }
 
 /// The interface of the host's that is on the switch, where it has one.

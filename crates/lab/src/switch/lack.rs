@@ -58,7 +58,8 @@ pub(super) fn kernel(
     what: &str,
     advice: &str,
 ) -> Option<Lack> {
-    let unknown = [Errno::EOPNOTSUPP, Errno::EPROTONOSUPPORT, Errno::EAFNOSUPPORT];
+    // ENOENT: of queueing disciplines.
+    let unknown = [Errno::EOPNOTSUPP, Errno::EPROTONOSUPPORT, Errno::EAFNOSUPPORT, Errno::ENOENT];
     let errno = asked(ask).err()?;
     unknown.contains(&errno).then(|| Lack::new(format!("the kernel has no {what}"), advice))
 }
