@@ -196,5 +196,6 @@ fn what_has_no_port_for_the_peer_is_held_to_no_rate() {
     let world = World::new();
     support::write(&world.path("here/none.toml"), &scenario(&["none"]));
     let arguments = ["run", "none.toml", "--out=run", "--set=testbed.rate=10 Mbit/s"];
-    world.vioperf(&arguments).failed_with(1, &["testbed.rate", "`none`", "leave the rate out"]);
+    let said = ["switch none with a rate of 10 Mbit/s", "leave testbed.rate out"];
+    world.vioperf(&arguments).failed_with(3, &said);
 }

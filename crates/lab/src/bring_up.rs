@@ -18,7 +18,7 @@ use crate::qemu::{
     BootImage, Booted, Guest, GuestError, GuestSource, Hypervisor, NicSpec, Shape, guest, snapshot,
 };
 use crate::sandbox::Sandbox;
-use crate::shaped_link::{self, ShapedLinkError};
+use crate::shaped_link;
 use crate::switch::{
     self, GuestEnd, Lack, NamespaceEnd, NearEnd, NearEnds, Part, Site, Switch, SwitchError,
 };
@@ -98,14 +98,9 @@ pub enum LabError {
     #[error(transparent)]
     Switch(#[from] SwitchError),
     /// The link could not be held to its rate.
-    #[error(transparent)]
-    ShapedLink(#[from] ShapedLinkError),
-    /// There is nothing that could be held to a rate.
-    #[error(
-        "testbed.rate: the switch `{0}` has no port for the peer that could be held to a rate: leave the rate out"
-    )]
-    NoPort(SwitchKind),
-    /// There is no such switch with that far end, chain, neighbour or rules.
+    #[error("testbed.rate: {0}")]
+    Rate(#[source] NetlinkError),
+    /// There is no such switch with that far end, chain, neighbour, rules or rate.
     #[error("switch `{switch}`: {lack}")]
     NoRoom {
         /// The kind of switch.
@@ -134,7 +129,9 @@ impl Lab {
     /// [`LabError`]; what was made until then is gone again.
     pub fn bring_up(sandbox: &Sandbox, spec: &LabSpec) -> Result<Self, LabError> {
         let interface = spec.interface.as_deref();
-        if let Some(lack) = switch::refuses(spec.switch, interface, spec.topology) {
+        let refuses_rate = || spec.rate.and_then(|_| switch::refuses_rate(spec.switch, interface));
+        let lack = switch::refuses(spec.switch, interface, spec.topology).or_else(refuses_rate);
+        if let Some(lack) = lack {
             return Err(LabError::NoRoom { switch: spec.switch, lack });
         }
         let place = switch::place(spec.switch, interface);
@@ -229,10 +226,10 @@ impl Lab {
                 cores.place_process(&name, pid, Thread::Other)?;
             }
         }
-        if let Some(rate) = spec.rate {
+        if let (Some(rate), Some(port)) = (spec.rate, &peer.port) {
             let there = NamespaceRef::Pid(peer.process.pid());
-            let port = peer.port.as_ref().ok_or(LabError::NoPort(spec.switch))?;
-            shaped_link::shape(site.socket, port, there, &peer.interface, rate)?;
+            shaped_link::shape(site.socket, port, there, &peer.interface, rate)
+                .map_err(LabError::Rate)?;
         }
         // It sees the ports where they are.
         let place = switch::place(spec.switch, spec.interface.as_deref());

@@ -3,7 +3,6 @@
 //!
 //! Sources: tc-tbf(8); the kernel's `qdisc_pkt_len_init` for what a packet counts.
 
-use nix::errno::Errno;
 use vioperf_model::units::BitRate;
 use vioperf_netlink::{NamespaceRef, NetlinkError, Socket, TokenBucket, VethEnd};
 
@@ -24,19 +23,6 @@ const LEAST_QUEUE_FRAMES: u32 = 16;
 /// The largest bucket: a second at more than 8 Gbit/s.
 const MOST_BYTES: u32 = 1 << 30;
 
-/// Why a link could not be shaped.
-#[derive(Debug, thiserror::Error)]
-pub enum ShapedLinkError {
-    /// The kernel has no token bucket filter.
-    #[error(
-        "testbed.rate needs the kernel's token bucket filter, which is missing: `modprobe sch_tbf` as root, or leave the rate out"
-    )]
-    Missing,
-    /// The kernel refused.
-    #[error("testbed.rate: {0}")]
-    Netlink(#[from] NetlinkError),
-}
-
 /// Holds a link of its own, in a namespace that has nothing else, to see whether the kernel can.
 pub(crate) fn try_one(socket: &mut Socket) -> Result<(), NetlinkError> {
     socket.create_veth(&VethEnd::new("held"), &VethEnd::new("other"))?;
@@ -48,24 +34,21 @@ pub(crate) fn try_one(socket: &mut Socket) -> Result<(), NetlinkError> {
 /// `interface` in the other.
 ///
 /// # Errors
-/// [`ShapedLinkError`].
+/// The kernel's.
 pub(crate) fn shape(
     socket: &mut Socket,
     port: &str,
     namespace: NamespaceRef<'_>,
     interface: &str,
     rate: BitRate,
-) -> Result<(), ShapedLinkError> {
+) -> Result<(), NetlinkError> {
     shape_end(socket, port, rate)?;
     shape_end(&mut Socket::open_in(namespace)?, interface, rate)
 }
 
-fn shape_end(socket: &mut Socket, name: &str, rate: BitRate) -> Result<(), ShapedLinkError> {
+fn shape_end(socket: &mut Socket, name: &str, rate: BitRate) -> Result<(), NetlinkError> {
     let link = socket.link_by_name(name)?;
-    socket.shape(link.index, &bucket(rate, link.mtu)).map_err(|error| match error.errno() {
-        Some(Errno::ENOENT | Errno::EOPNOTSUPP) => ShapedLinkError::Missing,
-        _ => error.into(),
-    })
+    socket.shape(link.index, &bucket(rate, link.mtu))
 }
 
 /// The bucket for a rate: a burst of [`BURST_SECONDS`], but of two frames at least, and a queue of
