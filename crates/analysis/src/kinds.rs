@@ -2,7 +2,7 @@
 
 use vioperf_model::record::{Place, StorageFacts, TrialRecord};
 use vioperf_model::sample::{BlockDeviceCounters, DiskCounters, LayerCounters, StreamOutcome};
-use vioperf_model::scenario::CacheMode;
+use vioperf_model::scenario::{CacheMode, StorageKind};
 use vioperf_model::units::BitRate;
 use vioperf_model::wire::Role;
 use vioperf_model::workload::WorkloadKind;
@@ -326,12 +326,21 @@ fn a_cache_mode_is_named_as_the_cause_and_memory_as_no_disk() {
     assert_eq!(evidence(&with_device_and(100, &writeback)), None, "the disk did all of it");
     let on_loop = |synthetic: &mut Synthetic| {
         for cell in &mut synthetic.run.plan.cells {
+            cell.testbed.storage.kind = StorageKind::Device;
             cell.testbed.storage.device = Some("/dev/loop3".to_owned());
         }
     };
     let told = evidence(&with_device_and(3, &on_loop)).unwrap();
     assert!(told.contains("the loop device /dev/loop3 asks the page cache"), "{told}");
     assert_eq!(evidence(&with_device_and(100, &on_loop)), None, "it was set up with direct I/O");
+    let beside_it = |synthetic: &mut Synthetic| {
+        on_loop(synthetic);
+        for cell in &mut synthetic.run.plan.cells {
+            cell.testbed.storage.kind = StorageKind::File;
+        }
+    };
+    let told = evidence(&with_device_and(3, &beside_it)).unwrap();
+    assert!(!told.contains("loop"), "a device that is named is not the one of a file: {told}");
     let in_memory = |synthetic: &mut Synthetic| {
         for trial in &mut synthetic.trials {
             trial.storage = Some(StorageFacts { device: None, in_memory: true });

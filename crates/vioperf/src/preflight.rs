@@ -15,7 +15,7 @@ use vioperf_model::disk::DiskModel;
 use vioperf_model::nic::NicModel;
 use vioperf_model::plan::{CellId, Plan};
 use vioperf_model::record::LeftOut;
-use vioperf_model::scenario::{AsyncIo, Chain, Guest, Scenario, StorageKind, SwitchKind};
+use vioperf_model::scenario::{AsyncIo, Chain, Guest, Scenario, SwitchKind};
 use vioperf_model::section::{SectionName, in_words};
 use vioperf_model::workload::WorkloadKind;
 
@@ -156,10 +156,7 @@ fn check_allowed(scenario: &Scenario, overwritten: &[String]) -> Result<(), Fail
         return Ok(());
     }
     let cells = Plan::new(scenario, 0).cells;
-    let storages = cells.iter().map(|cell| &cell.testbed.storage);
-    let mut devices = storages
-        .filter(|storage| storage.kind == StorageKind::Device)
-        .filter_map(|storage| storage.device.as_ref());
+    let mut devices = cells.iter().filter_map(|cell| cell.testbed.storage.block_device());
     match devices.find(|device| !overwritten.contains(device)) {
         None => Ok(()),
         Some(device) => Err(Failure::Usage(anyhow!(

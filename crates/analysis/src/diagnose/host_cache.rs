@@ -40,7 +40,7 @@ fn why(planned: Option<&Cell>, disk: &Disk) -> Option<String> {
     // A baseline reads the file itself.
     let cache = planned.and_then(|cell| Some(cell.guest.as_ref()?.drive.cache));
     let cached = cache.filter(|cache| !cache.is_direct());
-    let device = planned.and_then(|cell| cell.testbed.storage.device.as_deref());
+    let device = planned.and_then(|cell| cell.testbed.storage.block_device());
     let on_loop = device.filter(|device| device.starts_with("/dev/loop"));
     let name = disk.devices.join(", ");
     let moved = disk.device_percent_of_load.mean();

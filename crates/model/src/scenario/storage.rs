@@ -54,6 +54,11 @@ impl Storage {
         self.directory.as_deref().unwrap_or(USUAL_DIRECTORY)
     }
 
+    /// The block device, where the bytes are on one. One may be named beside another kind, as where the kind is varied.
+    pub fn block_device(&self) -> Option<&String> {
+        self.device.as_ref().filter(|_| self.kind == StorageKind::Device)
+    }
+
     /// What contradicts itself.
     pub(super) fn check(&self, check: &mut impl FnMut(bool, &str, String)) {
         check(
