@@ -226,8 +226,13 @@ impl Lab {
                 cores.place_process(&name, pid, Thread::Other)?;
             }
         }
-        if let (Some(rate), Some(port)) = (spec.rate, &peer.port) {
+        if let Some(rate) = spec.rate {
             let there = NamespaceRef::Pid(peer.process.pid());
+            let port = peer.port.as_ref().ok_or_else(|| SwitchError::NotInForce {
+                switch: spec.switch.name(),
+                what: "the peer has no port to hold to a rate, which this switch has room for"
+                    .into(),
+            })?;
             shaped_link::shape(site.socket, port, there, &peer.interface, rate)
                 .map_err(LabError::Rate)?;
         }
