@@ -40,12 +40,13 @@ pub fn rank(plan: &Plan, cells: &[CellAnalysis]) -> Vec<Ranked> {
         }
     }
     let better = cells.first().map_or(Better::Higher, |cell| cell.measure().better);
+    let names = Names::of(plan);
     let fastest = Fastest { plan, cells, better };
     let mut ranked: Vec<Ranked> = paths
         .iter()
         .map(|(path, group)| {
             let loads: Vec<Load<'_>> = group.iter().map(|cell| fastest.load(cell)).collect();
-            ranked(plan, path, &loads)
+            ranked(plan, &names, path, &loads)
         })
         .collect();
     ranked.sort_by(|a, b| b.complete.cmp(&a.complete).then(by_score(a, b, better)));
@@ -137,9 +138,8 @@ fn by_score(a: &Ranked, b: &Ranked, better: Better) -> Ordering {
     }
 }
 
-fn ranked(plan: &Plan, path: &Path<'_>, loads: &[Load<'_>]) -> Ranked {
+fn ranked(plan: &Plan, names: &Names, path: &Path<'_>, loads: &[Load<'_>]) -> Ranked {
     let (models, kind, guest, testbed, of_testbed) = path;
-    let names = Names::of(plan);
     let first = loads.first().and_then(|load| plan.cell(&load.cell.id));
     // A variant that changes the load alone is measured as a path, and is nothing that one sets up.
     let chosen = match names.variants_change_paths {
